@@ -1,0 +1,181 @@
+"""One cell (kernel x policy x dtype) judged on an engine: the stages in order, and the only place that raises findings.
+
+Hypothesis tells failures apart by the line that raises, so each kind of finding has one `raise` of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from difftest import errors
+from difftest.cell import Cell, CellTally
+from difftest.execution import Execution, execute, record_launches
+from difftest.golden import Golden, GoldenCache
+from difftest.judge import Judgement, compare_outputs, compare_strictly, unwritten_message
+from difftest.oracle import Trust, made_up_outputs, probe, smallest_error_seen
+from difftest.tensors import Tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from difftest.case import Case
+    from difftest.policy import AppliedPolicy
+
+# How many cases of a cell the oracle itself is tried on: enough for every kind of made-up output to apply, few enough to cost little.
+PROBED_CASES = 6
+
+_goldens = GoldenCache()
+
+
+@dataclass
+class CellRunner:
+    """Judges cases of one cell, keeping one policy applied and one engine active in between.
+
+    Use as a context manager: `with CellRunner(cell) as runner: runner.check(case)`.
+    """
+
+    cell: Cell
+    tally: CellTally = field(default_factory=CellTally)
+    trust: Trust = field(default_factory=Trust)
+    _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    _applied: AppliedPolicy | None = None
+
+    def __enter__(self) -> CellRunner:
+        self._stack.enter_context(self.cell.engine.activate())
+        self._stack.enter_context(_counting_compiles(self.tally))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def check(self, case: Case) -> Judgement:
+        """Judge one case.
+
+        Raises:
+            FindingError: of the kind that was found first, in the order of the stages.
+            DifftestError: when the spec or the environment is at fault.
+
+        """
+        spec, tally = self.cell.spec, self.tally
+        self._apply_policy(case)
+        golden = _goldens.get(spec, case, self._inputs(case))
+        if golden.agreement is not None and not golden.agreement.accepted:
+            raise errors.ReferencesDisagree(self._text(case, golden.agreement.message()))
+        execution = self._execution(case, fusion=True)
+        self._check_conduct(case, execution)
+        tolerant = compare_outputs(spec, case, golden, execution.outputs)
+        tally.add_errors(tolerant)
+        if not tolerant.accepted and tolerant.reason_kind == "shape or dtype mismatch":
+            raise errors.ShapeOrDtypeMismatch(self._text(case, tolerant.message()))
+        if not tolerant.accepted:
+            raise errors.Disagreement(self._text(case, tolerant.message()))
+        strict = self._strict(case, golden, execution)
+        if strict is not None and not strict.accepted:
+            raise errors.StrictDisagreement(self._text(case, strict.message()))
+        tally.count(case, tolerant.compared)
+        self._probe(case, golden)
+        return Judgement(tolerant, strict)
+
+    def finish(self) -> None:
+        """Judge what only the whole cell shows.
+
+        Raises:
+            NothingCompared: when no case counted.
+            Mistrusted: when the oracle accepted an output that is wrong by construction.
+
+        """
+        if not self.tally.counted:
+            raise errors.NothingCompared(f"{self.cell}: no case compared an element; {self.tally.why_nothing()}")
+        if problems := self.trust.problems():
+            raise errors.Mistrusted(f"{self.cell}: the oracle accepts made-up outputs, so a pass means nothing: {'; '.join(problems)}")
+
+    def _inputs(self, case: Case) -> dict[str, Any]:
+        return dict(self.cell.spec.inputs(case, Tensors(case["seed"], self.cell.engine.device)))
+
+    def _apply_policy(self, case: Case) -> None:
+        """Apply the cell's policy at the first case: which arguments are scalars is seen in a launch that is recorded and not run."""
+        if self._applied is not None:
+            return
+        samples: dict[Any, Mapping[str, Any]] = {}
+        try:
+            launches = record_launches(self.cell.spec, self._inputs(case))
+        except Exception as error:
+            raise errors.LaunchFailure(self._text(case, f"the launch function raised {type(error).__name__}: {error}")) from error
+        for record in launches:
+            samples.setdefault(record.kernel, record.arguments)
+        if not samples:
+            return  # an empty launch starts nothing; the next case may
+        self._applied = self._stack.enter_context(self.cell.policy.apply(self.cell.spec.kernels, samples))
+        self.tally.notes.extend(self._applied.notes)
+
+    def _execution(self, case: Case, *, fusion: bool) -> Execution:
+        try:
+            execution = execute(self.cell.spec, self._inputs(case), fusion=fusion)
+        except errors.OutOfBounds as fault:
+            raise errors.OutOfBounds(self._text(case, str(fault))) from None
+        except errors.NeverWritten as fault:
+            raise errors.NeverWritten(self._text(case, str(fault))) from None
+        except errors.GuardBandWrite as fault:
+            raise errors.GuardBandWrite(self._text(case, str(fault))) from None
+        except (errors.DifftestError, errors.FindingError):
+            raise
+        except Exception as error:
+            if _is_compile_error(error):
+                raise errors.CompileFailure(self._text(case, self._compile_failure(case, error))) from error
+            raise errors.LaunchFailure(self._text(case, f"the launch function raised {type(error).__name__}: {error}")) from error
+        self.tally.add_launches(execution.launches)
+        return execution
+
+    def _check_conduct(self, case: Case, execution: Execution) -> None:
+        if execution.changed_inputs:
+            names = ", ".join(execution.changed_inputs)
+            raise errors.ChangedInput(self._text(case, f"the launch changed its input {names}; in_place={self.cell.spec.in_place!r}"))
+        if execution.unwritten:
+            raise errors.UnwrittenOutput(self._text(case, unwritten_message(self.cell.spec, execution)))
+
+    def _strict(self, case: Case, golden: Golden, execution: Execution) -> Any:
+        """Return the comparison of the leg without fusion; where the engine does not show fusion, one execution serves both legs."""
+        if not self.cell.spec.strict:
+            return None
+        if self.cell.engine.shows_fusion:
+            execution = self._execution(case, fusion=False)
+        return compare_strictly(self.cell.spec, golden, execution.outputs)
+
+    def _probe(self, case: Case, golden: Golden) -> None:
+        """Try the oracle on made-up outputs of the first cases that compared something."""
+        spec = self.cell.spec
+        if self.tally.counted > PROBED_CASES or golden.agreement is None:
+            return
+        expected = tuple(one.to(low.dtype) for one, low in zip(golden.golden, golden.baseline, strict=True))
+        made_up = made_up_outputs(expected, self._inputs(case), spec, golden)
+        self.trust.add(probe(made_up, lambda outputs: compare_outputs(spec, case, golden, outputs).accepted))
+        self.tally.add_smallest_error(smallest_error_seen(expected, lambda outputs: compare_outputs(spec, case, golden, outputs).accepted))
+
+    def _compile_failure(self, case: Case, error: Exception) -> str:
+        """Return the compile error with the classes that the failing launch had."""
+        classes = "; ".join(f"{record.key.kernel}: {record.key.in_words()}" for record in record_launches(self.cell.spec, self._inputs(case)))
+        return f"the kernel does not compile for {classes}\n{type(error).__name__}: {error}"
+
+    def _text(self, case: Case, finding: str) -> str:
+        return f"{self.cell}\n{finding}\ncase: {case!r}"
+
+
+def _is_compile_error(error: BaseException) -> bool:
+    """Whether Triton or its backend raised while compiling, and not the launch function itself."""
+    module = type(error).__module__
+    return module.startswith("triton.") or (isinstance(error, RuntimeError) and "PassManager" in str(error))
+
+
+@contextlib.contextmanager
+def _counting_compiles(tally: CellTally) -> Iterator[None]:
+    from difftest.compile_log import recording_compiles  # noqa: PLC0415 - loads triton
+
+    start = time.perf_counter()
+    with recording_compiles() as log:
+        yield
+    tally.compiles = len(log.events)
+    tally.compile_seconds = sum(event.seconds for event in log.events)
+    tally.seconds = time.perf_counter() - start
