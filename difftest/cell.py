@@ -48,6 +48,7 @@ class CellTally:
     compiles: int = 0
     compile_seconds: float = 0.0
     seconds: float = 0.0
+    variations: dict[str, bool] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -79,6 +80,10 @@ class CellTally:
         """Keep the smallest error at one element that the oracle was seen to reject, in ULPs."""
         if ulps is not None and (self.smallest_error_ulps is None or ulps < self.smallest_error_ulps):
             self.smallest_error_ulps = ulps
+
+    def add_variation(self, argument: str, *, could_fail: bool) -> None:
+        """Keep whether the constructed pairs of an argument ever met two specialization classes."""
+        self.variations[argument] = self.variations.get(argument, False) or could_fail
 
     def why_nothing(self) -> str:
         """Return why no case counted, and what to do."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from difftest import errors
 from difftest.cell import Cell, CellTally
+from difftest.contract import check_variants
 from difftest.execution import Execution, execute, record_launches
 from difftest.golden import Golden, GoldenCache
 from difftest.judge import Judgement, compare_outputs, compare_strictly, unwritten_message
@@ -79,18 +80,32 @@ class CellRunner:
         self._probe(case, golden)
         return Judgement(tolerant, strict)
 
+    def check_all(self, case: Case) -> Judgement:
+        """Judge one case and, for the production policy, the contract pairs that start from it: what a replay repeats."""
+        if self.cell.policy.is_production:
+            from difftest.contract_stage import check_pairs, check_promise  # noqa: PLC0415 - it imports this module
+
+            check_promise(self.cell)
+            check_pairs(self, case)
+        return self.check(case)
+
     def finish(self) -> None:
         """Judge what only the whole cell shows.
 
         Raises:
             NothingCompared: when no case counted.
-            Mistrusted: when the oracle accepted an output that is wrong by construction.
+            ContractBreach: when a production cell met more compile keys than the contract allows, or a compile that no launch foresaw.
+            Mistrusted: when the oracle accepted an output that is wrong by construction, or the contract pairs could not have failed.
 
         """
         if not self.tally.counted:
             raise errors.NothingCompared(f"{self.cell}: no case compared an element; {self.tally.why_nothing()}")
-        if problems := self.trust.problems():
-            raise errors.Mistrusted(f"{self.cell}: the oracle accepts made-up outputs, so a pass means nothing: {'; '.join(problems)}")
+        if self.cell.policy.is_production and (problems := check_variants(self.cell.spec.contract, sorted(self.tally.keys, key=str))):
+            raise errors.ContractBreach(f"{self.cell}: {'; '.join(problems)}")
+        problems = [f"the oracle accepts made-up outputs: {problem}" for problem in self.trust.problems()]
+        problems += [f"the contract pairs of `{name}` never met two classes" for name, could in self.tally.variations.items() if not could]
+        if problems:
+            raise errors.Mistrusted(f"{self.cell}: a pass would mean nothing: {'; '.join(problems)}")
 
     def _inputs(self, case: Case) -> dict[str, Any]:
         return dict(self.cell.spec.inputs(case, Tensors(case["seed"], self.cell.engine.device)))
