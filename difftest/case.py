@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import keyword
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ class Case(Mapping[str, Any]):
 
     __slots__ = ("_fields", "_hash")
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, /, **fields: Any) -> None:
         object.__setattr__(self, "_fields", {name: _frozen(name, value) for name, value in fields.items()})
         object.__setattr__(self, "_hash", None)
 
@@ -64,7 +65,7 @@ class Case(Mapping[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (_from_fields, (dict(self._fields),))
 
-    def replace(self, **changes: Any) -> Case:
+    def replace(self, /, **changes: Any) -> Case:
         """Return a case with some fields changed or added."""
         return Case(**{**self._fields, **changes})
 
@@ -99,6 +100,8 @@ def _from_fields(fields: Mapping[str, Any]) -> Case:
 
 
 def _frozen(name: str, value: Any) -> Any:
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+        raise InvalidCase(f"{name!r} cannot name a field of a case: fields are Python identifiers without a leading underscore")
     if isinstance(value, Case) or (isinstance(value, _SCALARS) and type(value) in _SCALARS):
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidCase(f"{name}={value!r}: a case holds finite floats only; name a fill regime instead")

@@ -28,9 +28,9 @@ def poison_(tensor: torch.Tensor) -> torch.Tensor:
     """Fill a tensor with the poison of its dtype, in place, and return it; a complex or boolean tensor is left as it is."""
     import torch  # noqa: PLC0415 - loading difftest must not load torch
 
-    if tensor.dtype.is_complex or tensor.dtype == torch.bool:
-        return tensor
-    return bits(tensor).fill_(_signed(poison_pattern(tensor.dtype), tensor.dtype.itemsize)) if tensor.numel() else tensor
+    if tensor.numel() and not tensor.dtype.is_complex and tensor.dtype != torch.bool:
+        bits(tensor).fill_(_signed(poison_pattern(tensor.dtype), tensor.dtype.itemsize))
+    return tensor
 
 
 def holds_poison(tensor: torch.Tensor) -> torch.Tensor:
