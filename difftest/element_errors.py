@@ -1,0 +1,95 @@
+"""The error of each element, and its peak and 99th percentile over an output and its tiles."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from difftest.dtypes import facts
+from difftest.ulps import rounded, ulp
+
+_FINITE, _POSITIVE, _NEGATIVE, _NAN = range(4)
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The classes that each element may have: those of `expected`, or of `alternative`."""
+
+    expected: torch.Tensor
+    alternative: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors in ULPs of the output dtype, float64 of the output's shape: of the actual output and of the baseline."""
+
+    actual: torch.Tensor
+    baseline: torch.Tensor
+
+
+def errors_in_ulp(
+    actual: torch.Tensor, golden: torch.Tensor, baseline: torch.Tensor | None, scale: torch.Tensor | None
+) -> tuple[Errors, bool]:
+    """Return `|x - golden| / ulp(max(|golden|, scale))` for the actual output and the baseline, and whether a class has to be judged.
+
+    All have one shape and device; golden and scale are float64. Where the scale is not finite it counts as 0, which can only tighten. A
+    class has to be judged where an infinity or a NaN occurs, or a golden value lies beyond the range of the output dtype; the errors there
+    mean nothing.
+    """
+    magnitude = golden.abs() if scale is None else torch.maximum(golden.abs(), scale.nan_to_num(0.0, 0.0, 0.0))
+    unit = ulp(magnitude, actual.dtype)
+    off = _off(actual, golden, unit)
+    off_baseline = torch.zeros_like(off) if baseline is None else _off(baseline, golden, unit)
+    extremes = torch.stack((off.amax(), off_baseline.amax()))
+    in_range = bool(magnitude.amax() <= facts(actual.dtype).largest) and bool(extremes.isfinite().all())
+    return Errors(off, off_baseline), not in_range
+
+
+def classes(values: torch.Tensor) -> torch.Tensor:
+    """Return 0 for finite, 1 and 2 for the infinities, 3 for NaN, as int8 of the same shape."""
+    wide = values.to(torch.float64)
+    code = wide.isposinf() * _POSITIVE + wide.isneginf() * _NEGATIVE + wide.isnan() * _NAN
+    return code.to(torch.int8)
+
+
+def admitted_classes(golden: torch.Tensor, baseline: torch.Tensor | None, dtype: torch.dtype) -> Classes:
+    """Return the class of the rounded golden value, and of the baseline where the golden value is finite before rounding."""
+    expected = classes(rounded(golden, dtype))
+    if baseline is None:
+        return Classes(expected, expected)
+    return Classes(expected, torch.where(golden.isfinite(), classes(baseline), expected))
+
+
+def judged_by_class(errors: Errors, actual: torch.Tensor, golden: torch.Tensor, baseline: torch.Tensor | None, admitted: Classes) -> Errors:
+    """Return the errors with infinity where the class is wrong, and 0 where a right class leaves nothing to measure."""
+    found = classes(actual)
+    wrong = (found != admitted.expected) & (found != admitted.alternative)
+    off = errors.actual.masked_fill(found != _FINITE, 0.0).masked_fill_(wrong, math.inf)
+    if baseline is None:
+        return Errors(off, errors.baseline)
+    unmeasured = (classes(baseline) != _FINITE) | ~golden.isfinite()
+    return Errors(off, errors.baseline.masked_fill(unmeasured, 0.0))
+
+
+def statistics(errors: torch.Tensor, tile_rows: int | None) -> torch.Tensor:
+    """Return peak and 99th percentile of each tile of `tile_rows` rows, as float64 `(tiles, 2)`; one tile holds all rows for None.
+
+    The percentile is the smallest error that at least 99% of the elements do not exceed, so up to 99 elements it is the peak.
+    """
+    rows = errors.shape[0] if errors.dim() else 1
+    table = errors.reshape(rows, -1)
+    height = rows if tile_rows is None else min(tile_rows, rows)
+    full = rows // height * height
+    whole = _peak_and_p99(table[:full].reshape(rows // height, -1))
+    return whole if full == rows else torch.cat((whole, _peak_and_p99(table[full:].reshape(1, -1))))
+
+
+def _peak_and_p99(table: torch.Tensor) -> torch.Tensor:
+    rank = (99 * table.shape[1] + 99) // 100
+    return torch.stack((table.amax(1), table.kthvalue(rank, 1).values), 1)
+
+
+def _off(values: torch.Tensor, golden: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:
+    return (values.to(torch.float64) - golden).abs_().div_(unit)

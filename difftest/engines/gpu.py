@@ -1,0 +1,46 @@
+"""The gpu engine: launches run as they are, on CUDA or ROCm."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from difftest.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import torch
+
+
+class GpuEngine:
+    """Runs launches on the machine's GPU with the installed Triton."""
+
+    name = "gpu"
+    shows_fusion = True
+
+    def __init__(self) -> None:
+        import torch  # noqa: PLC0415 - loading difftest must not load torch
+
+        if not torch.cuda.is_available():
+            raise EngineUnavailable(
+                f"the gpu engine needs a GPU, and torch {torch.__version__} sees none (torch.cuda.is_available() is False); "
+                "use the simulator engine, which needs none"
+            )
+        self.device: torch.device = torch.device("cuda", torch.cuda.current_device())
+        self.target = _target(self.device)
+
+    @contextlib.contextmanager
+    def activate(self) -> Iterator[None]:
+        """Change nothing: launches go where Triton sends them."""
+        yield
+
+
+def _target(device: torch.device) -> str:
+    import torch  # noqa: PLC0415
+
+    if torch.version.hip:
+        architecture: str = torch.cuda.get_device_properties(device).gcnArchName
+        return f"hip:{architecture.split(':')[0]}"
+    major, minor = torch.cuda.get_device_capability(device)
+    return f"cuda:{major * 10 + minor}"
