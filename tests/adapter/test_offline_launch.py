@@ -32,10 +32,11 @@ class MultiplyingKernel:
         self.options = options
         self.launches = []
 
-    def launch_metadata(self, grid, stream, *arguments):
+    def launch_metadata(self, *_launch):
         return None
 
-    def run(self, gx, gy, gz, stream, function, packed_metadata, launch_metadata, enter_hook, exit_hook, *arguments):
+    def run(self, gx, gy, gz, *launch):
+        _stream, _function, _metadata, _launch_metadata, _enter_hook, _exit_hook, *arguments = launch
         bound = dict(zip(self.names, arguments, strict=True))
         self.launches.append(((gx, gy, gz), bound["BLOCK"]))
         bound["x_ptr"][: bound["n"]] *= bound["factor"]
