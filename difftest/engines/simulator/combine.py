@@ -26,7 +26,7 @@ class Combination:
         if len(op.regions[0]) != 1 or not _is_closed(block):
             raise Unsupported(f"the simulator does not know {op.name} whose function branches, or reads a value of the kernel")
         self._body = Body(block, translator)
-        self._is_flat = not all(inner.name in ELEMENTWISE or inner.name == "arith.constant" for inner in block.operations[:-1])
+        self._is_elementwise = all(inner.name in ELEMENTWISE or inner.name == "arith.constant" for inner in block.operations[:-1])
         # One operation is commutative (add, max, and, ...); a longer function is only held to be associative, so order is kept.
         self.may_reorder = len(block.operations) == 2
 
@@ -34,10 +34,11 @@ class Combination:
         """Return the function of two lists of equally shaped arrays."""
         before, run.active = run.active, None  # the instances' mask does not fit arrays of lanes, and no effect can happen here
         try:
-            if not self._is_flat:
-                return self._body(frame, run, [*left, *right])
             shape = left[0].shape
-            return [np.broadcast_to(value, left[0].size).reshape(shape) for value in self._body(frame, run, [a.ravel() for a in left + right])]
+            if self._is_elementwise:
+                return [np.broadcast_to(value, shape) for value in self._body(frame, run, [*left, *right])]
+            values = self._body(frame, run, [array.ravel() for array in left + right])  # branches know one axis only
+            return [np.broadcast_to(value, left[0].size).reshape(shape) for value in values]
         finally:
             run.active = before
 
