@@ -1,7 +1,7 @@
 """Bilinear interpolation of a learned position-embedding table, written in spatial-merge order (Qwen3-VL vision tower).
 
-`weight` holds one embedding for each cell of an `N x N` grid. For a patch grid `(t, h, w)` the table is interpolated to `h x w` (align corners),
-repeated for `t` frames, and its rows are written so that each `M x M` block of patches that is merged later is contiguous.
+`weight` holds one embedding for each cell of an `N x N` grid. For a patch grid `(t, h, w)` the table is interpolated to `h x w` (align
+corners) and repeated for `t` frames, and rows are written so that each `M x M` block of patches that is merged later is contiguous.
 """
 
 from __future__ import annotations

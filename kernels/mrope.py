@@ -193,8 +193,7 @@ def mrope_from_positions(
     """
     _check_layout(mrope_section, head_size, rotary_dim, interleaved=interleaved, neox_style=neox_style)
     _check_rows(q, k, head_size)
-    _check_positions(positions, q)
-    _check_cache(cos_sin_cache, q, rotary_dim)
+    _check_positions(positions, cos_sin_cache, q, rotary_dim)
     if validate:
         _check_range(positions, cos_sin_cache.shape[0])
     planes = positions.expand(3, -1) if positions.dim() == 1 else positions
@@ -238,13 +237,10 @@ def _check_size(name: str, value: int, *, least: int) -> None:
 
 
 def _check_rows(q: torch.Tensor, k: torch.Tensor, head_size: int) -> None:
+    _check_tensor("q", q, SUPPORTED_DTYPES, ("num_tokens", "q_heads * head_size"))
+    _check_tensor("k", k, SUPPORTED_DTYPES, (q.shape[0], "k_heads * head_size"), q.device)
     for name, rows in (("q", q), ("k", k)):
-        _check_tensor(name, rows, f"(num_tokens, heads * {head_size})", dims=2)
         _check_heads(name, rows, head_size)
-    if k.device != q.device:
-        raise ValueError(f"mrope: k is on {k.device}; expected the device of q, {q.device}")
-    if k.shape[0] != q.shape[0]:
-        raise ValueError(f"mrope: k has {k.shape[0]} rows; expected as many as q, {q.shape[0]}")
     if _overlap(q, k):
         raise ValueError(
             f"mrope: k (row stride {k.stride(0)}) overlaps q (row stride {q.stride(0)}) in memory, and both are written; "
@@ -252,22 +248,31 @@ def _check_rows(q: torch.Tensor, k: torch.Tensor, head_size: int) -> None:
         )
 
 
-def _check_tensor(name: str, value: torch.Tensor, shape: str, *, dims: int) -> None:
+def _check_tensor(
+    name: str, value: torch.Tensor, dtypes: Sequence[torch.dtype], shape: Sequence[int | str], device: torch.device | None = None
+) -> None:
+    """Check type, dtype, shape and device; a string in `shape` names a free dimension."""
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"mrope: {name} is a {type(value).__name__}; expected a tensor {shape}")
-    if value.dtype not in SUPPORTED_DTYPES:
-        raise ValueError(f"mrope: {name} is {value.dtype}; expected one of {', '.join(map(str, SUPPORTED_DTYPES))}")
-    if value.dim() != dims:
-        raise ValueError(f"mrope: {name} has shape {tuple(value.shape)}; expected {shape}")
+        raise TypeError(f"mrope: {name} is a {type(value).__name__}; expected a tensor {_shape_text(shape)}")
+    if value.dtype not in dtypes:
+        raise ValueError(f"mrope: {name} is {value.dtype}; expected {' or '.join(map(str, dtypes))}")
+    if value.dim() != len(shape) or any(size != want for size, want in zip(value.shape, shape, strict=True) if isinstance(want, int)):
+        raise ValueError(f"mrope: {name} has shape {tuple(value.shape)}; expected {_shape_text(shape)}")
+    if device is not None and value.device != device:
+        raise ValueError(f"mrope: {name} is on {value.device}; expected the device of q, {device}")
+
+
+def _shape_text(shape: Sequence[int | str]) -> str:
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
 def _check_heads(name: str, rows: torch.Tensor, head_size: int) -> None:
     num_tokens, width = rows.shape
     if width == 0 or width % head_size:
         raise ValueError(f"mrope: {name} has {width} columns; expected a positive multiple of head_size {head_size}")
-    if width > 1 and rows.stride(1) != 1:
+    if rows.stride(1) != 1 and width > 1:
         raise ValueError(f"mrope: {name} has column stride {rows.stride(1)}; expected a contiguous last dimension")
-    if num_tokens > 1 and rows.stride(0) < width:
+    if rows.stride(0) < width and num_tokens > 1:
         raise ValueError(
             f"mrope: {name} has row stride {rows.stride(0)}; expected at least its {width} columns, "
             "because rows that share memory cannot be changed in place"
@@ -286,55 +291,33 @@ def _overlap(q: torch.Tensor, k: torch.Tensor) -> bool:
     k_start, k_pitch, k_width = _rows_in_bytes(k)
     if k_start >= q_start + (rows - 1) * q_pitch + q_width or q_start >= k_start + (rows - 1) * k_pitch + k_width:
         return False
-    if q_pitch != k_pitch:
+    if q_pitch != k_pitch or rows == 1:
         return True
-    # Row j of k starts `gap` bytes after row j + ahead of q, and ends before row j + ahead + 1 of q unless it is too wide.
+    # Row j of k starts `gap` bytes into the period of row j + ahead of q, and reaches row j + ahead + 1 when it is wider than what is left.
     ahead, gap = divmod(k_start - q_start, q_pitch)
     return (gap < q_width and abs(ahead) < rows) or (gap + k_width > q_pitch and abs(ahead + 1) < rows)
 
 
 def _rows_in_bytes(rows: torch.Tensor) -> tuple[int, int, int]:
-    """Return the address of the first row, the distance from row to row and the width of a row; one row has its width as distance."""
-    width = rows.shape[1] * rows.element_size()
-    pitch = rows.stride(0) * rows.element_size() if rows.shape[0] > 1 else width
-    return rows.data_ptr(), pitch, width
+    """Return the address of the first row, the distance from row to row, and the width of a row."""
+    size = rows.element_size()
+    return rows.data_ptr(), rows.stride(0) * size, rows.shape[1] * size
 
 
 def _check_angles(q: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, half: int) -> None:
-    expected = (3, q.shape[0], half)
     for name, angles in (("cos", cos), ("sin", sin)):
-        _check_tensor(name, angles, f"(3, num_tokens, rotary_dim / 2) = {expected}", dims=3)
-        if tuple(angles.shape) != expected:
-            raise ValueError(f"mrope: {name} has shape {tuple(angles.shape)}; expected (3, num_tokens, rotary_dim / 2) = {expected}")
-        if angles.device != q.device:
-            raise ValueError(f"mrope: {name} is on {angles.device}; expected the device of q, {q.device}")
+        _check_tensor(name, angles, SUPPORTED_DTYPES, (3, q.shape[0], half), q.device)
         if not angles.is_contiguous():
             raise ValueError(f"mrope: {name} has strides {angles.stride()}; expected a contiguous tensor")
     if cos.dtype != sin.dtype:
         raise ValueError(f"mrope: cos is {cos.dtype}; expected the dtype of sin, {sin.dtype}")
 
 
-def _check_positions(positions: torch.Tensor, q: torch.Tensor) -> None:
-    if not isinstance(positions, torch.Tensor):
-        raise TypeError(f"mrope: positions is a {type(positions).__name__}; expected a tensor (3, num_tokens) or (num_tokens,)")
-    if positions.dtype not in (torch.int64, torch.int32):
-        raise ValueError(f"mrope: positions is {positions.dtype}; expected torch.int64 or torch.int32")
-    if tuple(positions.shape) not in ((3, q.shape[0]), (q.shape[0],)):
-        raise ValueError(
-            f"mrope: positions has shape {tuple(positions.shape)}; expected (3, {q.shape[0]}) or ({q.shape[0]},) for the rows of q"
-        )
-    if positions.device != q.device:
-        raise ValueError(f"mrope: positions is on {positions.device}; expected the device of q, {q.device}")
-
-
-def _check_cache(cos_sin_cache: torch.Tensor, q: torch.Tensor, rotary_dim: int) -> None:
-    _check_tensor("cos_sin_cache", cos_sin_cache, f"(max_position, rotary_dim) = (max_position, {rotary_dim})", dims=2)
-    if cos_sin_cache.shape[1] != rotary_dim:
-        raise ValueError(
-            f"mrope: cos_sin_cache has shape {tuple(cos_sin_cache.shape)}; expected (max_position, rotary_dim) = (max_position, {rotary_dim})"
-        )
-    if cos_sin_cache.device != q.device:
-        raise ValueError(f"mrope: cos_sin_cache is on {cos_sin_cache.device}; expected the device of q, {q.device}")
+def _check_positions(positions: torch.Tensor, cos_sin_cache: torch.Tensor, q: torch.Tensor, rotary_dim: int) -> None:
+    text_only = isinstance(positions, torch.Tensor) and positions.dim() == 1
+    shape = (q.shape[0],) if text_only else (3, q.shape[0])
+    _check_tensor("positions", positions, (torch.int64, torch.int32), shape, q.device)
+    _check_tensor("cos_sin_cache", cos_sin_cache, SUPPORTED_DTYPES, ("max_position", rotary_dim), q.device)
 
 
 def _check_range(positions: torch.Tensor, max_position: int) -> None:

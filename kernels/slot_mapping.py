@@ -6,6 +6,8 @@ tokens is dealt out in runs of `il`; a token that another rank holds gets PAD he
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import triton
 import triton.language as tl
@@ -83,7 +85,7 @@ def slot_mapping(
     """Write the slot of every token into `slot_mapping[:num_tokens]`, and PAD (-1) over the rest of it.
 
     Args:
-        query_start_loc: int32, at least `num_reqs + 1`, contiguous; request r has the tokens `[query_start_loc[r], query_start_loc[r + 1])`.
+        query_start_loc: int32, at least `num_reqs + 1`, contiguous; request r has the tokens from element r to r + 1.
         positions: int64 `(num_tokens,)`, contiguous; the position of each token in its request. Below 0: PAD.
         block_table: int32 `(max_reqs, width)`, column stride 1; kernel block ids. A column past the width: PAD.
         slot_mapping: int64 `(max_num_tokens,)`, contiguous; the output.
@@ -164,7 +166,7 @@ def _check_tensor(name: str, value: torch.Tensor, dtype: torch.dtype, *, dims: i
     if value.dtype != dtype:
         raise ValueError(f"slot_mapping: {name} is {value.dtype}; expected {dtype}")
     if value.dim() != dims:
-        raise ValueError(f"slot_mapping: {name} has shape {tuple(value.shape)}; expected {dims} dimension{'s'[: dims - 1]}")
+        raise ValueError(f"slot_mapping: {name} has shape {tuple(value.shape)}; expected {'(rows, columns)' if dims == 2 else 'a vector'}")
 
 
 def _check_vectors(query_start_loc: torch.Tensor, positions: torch.Tensor, slot_mapping: torch.Tensor) -> None:
@@ -228,12 +230,13 @@ def _check_device_values(query_start_loc: torch.Tensor, positions: torch.Tensor)
     starts = query_start_loc.tolist()
     if starts[0] != 0:
         raise ValueError(f"slot_mapping: query_start_loc[0] is {starts[0]}; expected 0")
-    for index, (before, after) in enumerate(zip(starts, starts[1:], strict=False)):
+    for index, (before, after) in enumerate(itertools.pairwise(starts)):
         if after < before:
             raise ValueError(f"slot_mapping: query_start_loc[{index + 1}] is {after}; expected at least the one before it, {before}")
     if starts[-1] != positions.shape[0]:
         raise ValueError(
-            f"slot_mapping: query_start_loc[{len(starts) - 1}] is {starts[-1]}; expected num_tokens {positions.shape[0]}, the length of positions"
+            f"slot_mapping: query_start_loc[{len(starts) - 1}] is {starts[-1]}; "
+            f"expected num_tokens {positions.shape[0]}, the length of positions"
         )
     if positions.numel() and (lowest := int(positions.min())) < 0:
         token = int(positions.argmin())
