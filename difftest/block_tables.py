@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
 from difftest.case import Case
 from difftest.errors import InvalidCase, suggestion
 from difftest.tensors import Tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NULL_BLOCK = 0
 _LARGEST_ID = 2**31 - 1

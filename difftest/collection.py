@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from difftest.policy import SpecializationPolicy
     from difftest.runner import CellRunner
 
-_OFFERED = pytest.StashKey["dict[str, set[str]]"]()
+_OFFERED: pytest.StashKey[dict[str, set[str]]] = pytest.StashKey()
 
 
 class ReferenceFile(pytest.File):
@@ -36,7 +36,7 @@ class ReferenceFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each selected cell of each spec that the file registers."""
-        offered = self.config.stash.setdefault(_OFFERED, {"kernel": set(), "policy": set(), "dtype": set()})
+        offered = self.config.stash.setdefault(_OFFERED, _nothing_offered())
         for spec in specs_of(self.path, self.config.rootpath):
             policies = [*builtin_policies(), *spec.policies, *_powerset(self.config, spec)]
             offered["kernel"].add(spec.name)
@@ -170,7 +170,7 @@ def check_selection(session: pytest.Session) -> None:
         UnknownName: for the first that does not, with the closest name.
 
     """
-    offered = session.config.stash.get(_OFFERED, {"kernel": set(), "policy": set(), "dtype": set()})
+    offered = session.config.stash.get(_OFFERED, _nothing_offered())
     for role, known in offered.items():
         for name in session.config.getoption(f"--difftest-{role}"):
             if name not in known and not (role == "policy" and name == "powerset"):
@@ -196,6 +196,10 @@ def _powerset(config: pytest.Config, spec: KernelSpec) -> list[SpecializationPol
 def _policy_selected(config: pytest.Config, name: str) -> bool:
     wanted = config.getoption("--difftest-policy")
     return not wanted or name in wanted or ("powerset" in wanted and name.startswith("powerset"))
+
+
+def _nothing_offered() -> dict[str, set[str]]:
+    return {"kernel": set(), "policy": set(), "dtype": set()}
 
 
 def _selected(config: pytest.Config, role: str, name: str) -> bool:

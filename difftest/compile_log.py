@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from difftest import triton_adapter
@@ -129,13 +129,17 @@ def _chained(slot: str, record: Callable[[Any, bool], None]) -> Iterator[None]:
 
 
 def _known_keys(jit: Any) -> tuple[CompileKey, ...]:
-    """Return the keys that are compiled already: what a first compile in the block is explained against."""
-    if triton_adapter.active_target() is None:
+    """Return the keys that are compiled already, without values and options: what a first compile in the block is explained against."""
+    target = triton_adapter.active_target()
+    if target is None:
         return ()
-    return tuple(
-        key_of(jit, triton_adapter.Bound(dict.fromkeys((one.name for one in triton_adapter.parameters(jit))), made, {}, key, triton_adapter.active_target()))
-        for made, _options, key in triton_adapter.cached_bindings(jit)
-    )
+    unknown = dict.fromkeys(one.name for one in triton_adapter.parameters(jit))
+    bindings = (triton_adapter.Bound(unknown, made, {}, key, target) for made, _options, key in triton_adapter.cached_bindings(jit))
+    return tuple(_without_values(key_of(jit, bound)) for bound in bindings)
+
+
+def _without_values(key: CompileKey) -> CompileKey:
+    return replace(key, arguments=tuple(replace(one, value="", unpolicied="") for one in key.arguments))
 
 
 def _by_kernel(log: CompileLog) -> list[list[CompileEvent]]:

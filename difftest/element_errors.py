@@ -1,4 +1,4 @@
-"""The error of each element, and its peak and 99th percentile over an output and its tiles."""
+"""The error of each element in ULPs, and its class: finite, infinite by sign, or NaN."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ _FINITE, _POSITIVE, _NEGATIVE, _NAN = range(4)
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes that each element may have: those of `expected`, or of `alternative`."""
+    """The classes that each element may have: those of `expected`, or of `alternative`; infinities and NaN may count as one class."""
 
     expected: torch.Tensor
     alternative: torch.Tensor
+    one_non_finite_class: bool = False
+
+    def refuse(self, found: torch.Tensor) -> torch.Tensor:
+        """Return where a found class is not admitted."""
+        if self.one_non_finite_class:
+            return (found != _FINITE) != (self.expected != _FINITE)
+        return (found != self.expected) & (found != self.alternative)
 
 
 @dataclass(frozen=True)
@@ -65,30 +72,11 @@ def admitted_classes(golden: torch.Tensor, baseline: torch.Tensor | None, dtype:
 def judged_by_class(errors: Errors, actual: torch.Tensor, golden: torch.Tensor, baseline: torch.Tensor | None, admitted: Classes) -> Errors:
     """Return the errors with infinity where the class is wrong, and 0 where a right class leaves nothing to measure."""
     found = classes(actual)
-    wrong = (found != admitted.expected) & (found != admitted.alternative)
-    off = errors.actual.masked_fill(found != _FINITE, 0.0).masked_fill_(wrong, math.inf)
+    off = errors.actual.masked_fill(found != _FINITE, 0.0).masked_fill_(admitted.refuse(found), math.inf)
     if baseline is None:
         return Errors(off, errors.baseline)
     unmeasured = (classes(baseline) != _FINITE) | ~golden.isfinite()
     return Errors(off, errors.baseline.masked_fill(unmeasured, 0.0))
-
-
-def statistics(errors: torch.Tensor, tile_rows: int | None) -> torch.Tensor:
-    """Return peak and 99th percentile of each tile of `tile_rows` rows, as float64 `(tiles, 2)`; one tile holds all rows for None.
-
-    The percentile is the smallest error that at least 99% of the elements do not exceed, so up to 99 elements it is the peak.
-    """
-    rows = errors.shape[0] if errors.dim() else 1
-    table = errors.reshape(rows, -1)
-    height = rows if tile_rows is None else min(tile_rows, rows)
-    full = rows // height * height
-    whole = _peak_and_p99(table[:full].reshape(rows // height, -1))
-    return whole if full == rows else torch.cat((whole, _peak_and_p99(table[full:].reshape(1, -1))))
-
-
-def _peak_and_p99(table: torch.Tensor) -> torch.Tensor:
-    rank = (99 * table.shape[1] + 99) // 100
-    return torch.stack((table.amax(1), table.kthvalue(rank, 1).values), 1)
 
 
 def _off(values: torch.Tensor, golden: torch.Tensor, unit: torch.Tensor) -> torch.Tensor:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
-from difftest.case import Case
 from difftest.errors import InvalidCase, suggestion
 from difftest.random_bits import word, word_blocks
+
+if TYPE_CHECKING:
+    from difftest.case import Case
 
 _BIT_PATTERNS = {torch.float16: (torch.int16, 10), torch.bfloat16: (torch.int16, 7), torch.float32: (torch.int32, 23), torch.float64: (torch.int64, 52)}
 """Integer dtype of the same width, and stored mantissa bits."""

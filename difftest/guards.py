@@ -79,7 +79,8 @@ class GuardedArguments:
         import torch  # noqa: PLC0415
 
         storage = tensor.untyped_storage()
-        original = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage, 0, (storage.nbytes(),), (1,))
+        original = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        original.set_(storage, 0, (storage.nbytes(),), (1,))  # type: ignore[no-untyped-call]
         buffer = torch.empty(2 * GUARD_BYTES + original.numel() + _ALIGNMENT, dtype=torch.uint8, device=tensor.device)
         start = GUARD_BYTES + (storage.data_ptr() - buffer.data_ptr() - GUARD_BYTES) % _ALIGNMENT
         room = _Room(original, buffer, start, [])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+# The rule of an output that cannot be compared element by element: it has another shape, dtype or type than it should.
+FORM = "shape or dtype mismatch"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Element:
@@ -28,14 +31,14 @@ class OutputComparison:
     Attributes:
         name: the output.
         accepted: whether it agrees.
-        rule: what decided: shape, dtype, class, peak, p99, exact, bits or references.
+        rule: what decided: "shape or dtype mismatch", class, peak, p99, exact, bits or references.
         reason: the decision in words.
         compared: number of elements compared; 0 for a mismatch of shape or dtype, and for an empty output.
         wrong: number of elements beyond the limit of `rule`.
         peak, p99: largest and 99th percentile of the error.
         allowed_peak, allowed_p99: their limits.
         baseline_peak, baseline_p99: the same of the plain torch computation.
-        ratio: the largest of error over allowed, over both statistics, the whole output and all tiles; at most 1 when accepted.
+        peak_ratio, p99_ratio: the largest of error over allowed, over the whole output and all tiles; at most 1 when accepted.
         worst: the element with the largest error of those that `rule` looked at.
         rows: first and last row of the tile that failed; None when the whole output did, or nothing.
         dtype: name of the output dtype.
@@ -55,11 +58,17 @@ class OutputComparison:
     allowed_p99: float = 0.0
     baseline_peak: float = 0.0
     baseline_p99: float = 0.0
-    ratio: float = 0.0
+    peak_ratio: float = 0.0
+    p99_ratio: float = 0.0
     worst: Element | None = None
     rows: tuple[int, int] | None = None
     dtype: str = ""
     unit: str = "ULP"
+
+    @classmethod
+    def rejected(cls, name: str, rule: str, reason: str) -> OutputComparison:
+        """Return the result for an output that cannot be compared element by element."""
+        return cls(name=name, accepted=False, rule=rule, reason=reason, peak_ratio=math.inf, p99_ratio=math.inf)
 
     def message(self) -> str:
         """Return the outcome as lines for a person: one line when accepted."""
@@ -105,9 +114,24 @@ class Comparison:
         return sum(output.compared for output in self.outputs)
 
     @property
-    def ratio(self) -> float:
-        """Return the largest error over allowed."""
-        return max((output.ratio for output in self.outputs), default=0.0)
+    def peak(self) -> float:
+        """Return the largest error of an element."""
+        return max((output.peak for output in self.outputs), default=0.0)
+
+    @property
+    def p99(self) -> float:
+        """Return the largest 99th percentile of the error of an output."""
+        return max((output.p99 for output in self.outputs), default=0.0)
+
+    @property
+    def peak_ratio(self) -> float:
+        """Return the largest peak error over allowed."""
+        return max((output.peak_ratio for output in self.outputs), default=0.0)
+
+    @property
+    def p99_ratio(self) -> float:
+        """Return the largest 99th percentile of the error over allowed."""
+        return max((output.p99_ratio for output in self.outputs), default=0.0)
 
     @property
     def failed(self) -> tuple[OutputComparison, ...]:
@@ -115,20 +139,16 @@ class Comparison:
         return tuple(output for output in self.outputs if not output.accepted)
 
     @property
-    def has_form_mismatch(self) -> bool:
-        """Return whether an output has another shape, dtype or kind than it should."""
-        return any(output.rule in {"shape", "dtype"} for output in self.failed)
+    def reason_kind(self) -> str:
+        """Return the rule that an output broke, a mismatch of form before any other; empty when all agree."""
+        rules = [output.rule for output in self.failed]
+        return FORM if FORM in rules else (rules[0] if rules else "")
 
     def message(self) -> str:
         """Return the messages of the outputs that do not agree, or of all when all agree."""
         if not self.outputs:
             return "no output was compared"
         return "\n".join(output.message() for output in self.failed or self.outputs)
-
-
-def mismatch(name: str, rule: str, reason: str) -> OutputComparison:
-    """Return the result for an output that cannot be compared element by element."""
-    return OutputComparison(name=name, accepted=False, rule=rule, reason=reason, ratio=math.inf)
 
 
 def _number(value: float) -> str:

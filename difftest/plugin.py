@@ -125,7 +125,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
     for name, value in report.user_properties:
         if name == VERDICT_PROPERTY and report.when == "call" and _config is not None:
-            _config.stash[_VERDICTS].append(CellVerdict.from_dict(dict(value)))
+            _config.stash[_VERDICTS].append(CellVerdict.from_dict(value))  # type: ignore[arg-type]
 
 
 @pytest.hookimpl(trylast=True)

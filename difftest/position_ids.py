@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from difftest.case import Case
 from difftest.errors import InvalidCase, suggestion
 from difftest.tensors import Tensors
+
+if TYPE_CHECKING:
+    from difftest.case import Case
 
 
 def position_ids_tensor(descriptor: Case, tokens: int, *, device: torch.device | str, seed: int = 0) -> torch.Tensor:

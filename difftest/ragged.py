@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 
-from difftest.case import Case
 from difftest.errors import InvalidCase
 from difftest.tensors import Tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from difftest.case import Case
 
 
 def query_start_loc_tensor(

@@ -7,9 +7,12 @@ wrapping integer operations are used, so a CPU and a GPU give the same bits, and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _INCREMENT = 0x9E3779B97F4A7C15
 _MULTIPLIERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from difftest import errors
 from difftest.cell import Cell, CellTally
-from difftest.contract import check_variants
+from difftest.contract import check_variants, groups_of
 from difftest.execution import Execution, execute, record_launches
 from difftest.golden import Golden, GoldenCache
 from difftest.judge import Judgement, compare_outputs, compare_strictly, unwritten_message
@@ -102,10 +102,15 @@ class CellRunner:
             raise errors.NothingCompared(f"{self.cell}: no case compared an element; {self.tally.why_nothing()}")
         if self.cell.policy.is_production and (problems := check_variants(self.cell.spec.contract, sorted(self.tally.keys, key=str))):
             raise errors.ContractBreach(f"{self.cell}: {'; '.join(problems)}")
-        problems = [f"the oracle accepts made-up outputs: {problem}" for problem in self.trust.problems()]
-        problems += [f"the contract pairs of `{name}` never met two classes" for name, could in self.tally.variations.items() if not could]
-        if problems:
-            raise errors.Mistrusted(f"{self.cell}: a pass would mean nothing: {'; '.join(problems)}")
+        doubts = [f"the oracle accepts made-up outputs: {problem}" for problem in self.trust.problems()]
+        doubts += [f"the contract pairs of `{name}` never met two classes" for name, could in self.tally.variations.items() if not could]
+        if doubts:
+            raise errors.Mistrusted(f"{self.cell}: a pass would mean nothing: {'; '.join(doubts)}")
+
+    def keys_allowed(self) -> int | None:
+        """Return how many keys the contract allows for the constexprs, options, dtypes and alignments that were met; None without a limit."""
+        limit = self.cell.spec.contract.max_variants
+        return None if limit is None or not self.cell.policy.is_production else limit * len(groups_of(self.tally.keys))
 
     def _inputs(self, case: Case) -> dict[str, Any]:
         return dict(self.cell.spec.inputs(case, Tensors(case["seed"], self.cell.engine.device)))

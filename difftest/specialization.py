@@ -121,7 +121,7 @@ def explain(before: CompileKey, after: CompileKey) -> tuple[str, ...]:
     words += [
         f"option {name}: {old_options.get(name, 'absent')} -> {new_options.get(name, 'absent')}"
         for name in sorted({*old_options, *new_options})
-        if old_options.get(name) != new_options.get(name)
+        if old_options and new_options and old_options.get(name) != new_options.get(name)
     ]
     if before.target != after.target:
         words.append(f"target: {before.target} -> {after.target}")

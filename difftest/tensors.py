@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from difftest.case import Case
 from difftest.errors import InvalidCase, suggestion
 from difftest.fills import Fill, filled
 from difftest.random_bits import word_blocks, words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from difftest.case import Case
 
 _ALIGNMENT_BYTES = 16
 """Triton specializes a pointer on this alignment."""

@@ -24,12 +24,12 @@ def poisoned_allocations() -> Iterator[list[Any]]:
 
     made: list[Any] = []
 
-    class Poisoning(TorchDispatchMode):  # type: ignore[misc]
+    class Poisoning(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             result = func(*args, **(kwargs or {}))
             if func.overloadpacket._qualified_op_name.removeprefix("aten::") in _ALLOCATIONS:  # noqa: SLF001 - the only spelling of the name
                 made.append(poison_(result))
             return result
 
-    with Poisoning():
+    with Poisoning():  # type: ignore[no-untyped-call]
         yield made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from difftest.errors import InvalidStrategy, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def check_int(strategy: str, name: str, value: Any, *, low: int | None = None) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from difftest.strategies.arguments import check_int, check_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _ALIGNMENT = 16
 """Triton specializes an integer on being a multiple of this."""

@@ -139,7 +139,7 @@ def running_product(x, AXIS: tl.constexpr, REVERSE: tl.constexpr):
 
 @triton.jit
 def larger(x, y):
-    return tl.maximum(x, y)
+    return tl.where(x > y, x, y)
 
 
 @triton.jit
