@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from difftest.guards import run_guarded
 from difftest.poison import bits, holds_poison, poison_
-from difftest.uninitialised import poisoned_allocations
+from difftest.uninitialised import poisoned_allocations, unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,7 +92,8 @@ def _guarded_launches(records: list[LaunchRecord], *, fusion: bool) -> Any:
         kwargs = {**launch.kwargs, **options}
         records.append(_record(launch, kwargs))
         names = {index: parameter.name for index, parameter in enumerate(triton_adapter.parameters(launch.jit))}
-        return run_guarded(names, launch.args, kwargs, launch.site, proceed)
+        with unwatched():
+            return run_guarded(names, launch.args, kwargs, launch.site, proceed)
 
     return triton_adapter.intercept_launches(guarded)
 

@@ -61,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SEED] = _session_seed(config)
     config.stash[_VERDICTS] = []
     worker = getattr(config, "workerinput", {}).get("workerid")
+    if worker:
+        # One torch thread a worker: the workers already are one a core. Read when torch is first imported, which is later.
+        os.environ.setdefault("OMP_NUM_THREADS", "1")
     if worker and "TRITON_CACHE_DIR" not in os.environ:
         # Processes that share one cold cache directory have been seen to race.
         os.environ["TRITON_CACHE_DIR"] = str(config.rootpath / ".difftest" / "triton" / worker)

@@ -63,8 +63,8 @@ class CompileKey:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
     def classes(self) -> frozenset[str]:
-        """Return "`name` class" for every argument that is not a constexpr."""
-        return frozenset(f"`{one.name}` {one.in_words}" for one in self.arguments if not one.declared_constexpr)
+        """Return "`name` class" for every argument that is not a constexpr: the class where nothing is excluded, which generation must reach."""
+        return frozenset(f"`{one.name}` {one.unpolicied}" for one in self.arguments if not one.declared_constexpr)
 
     def in_words(self) -> str:
         """Return every argument with its value and class."""
