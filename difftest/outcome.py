@@ -31,7 +31,7 @@ class OutputComparison:
     Attributes:
         name: the output.
         accepted: whether it agrees.
-        rule: what decided: "shape or dtype mismatch", class, peak, p99, exact, bits or references.
+        rule: what decided: "shape or dtype mismatch", class, peak, p99, exact, bits, references, empty, or error when accepted.
         reason: the decision in words.
         compared: number of elements compared; 0 for a mismatch of shape or dtype, and for an empty output.
         wrong: number of elements beyond the limit of `rule`.
