@@ -23,7 +23,7 @@ class Combination:
 
     def __init__(self, op: Operation, translator: Translator) -> None:
         block = op.regions[0][0]
-        if len(op.regions[0]) != 1 or not _is_closed(block):
+        if len(op.regions[0]) != 1 or not _is_closed(block, translator.constants):
             raise Unsupported(f"the simulator does not know {op.name} whose function branches, or reads a value of the kernel")
         self._body = Body(block, translator)
         self._is_elementwise = all(inner.name in ELEMENTWISE or inner.name == "arith.constant" for inner in block.operations[:-1])
@@ -43,10 +43,11 @@ class Combination:
             run.active = before
 
 
-def _is_closed(block: Block) -> bool:
+def _is_closed(block: Block, constants: set[str]) -> bool:
+    """Return whether the block reads only what it defines, and constants that were hoisted out of it."""
     own = {*block.arguments, *(name for op in block.operations for name in op.results)}
     own |= {name for op in block.operations for region in op.regions for inner in region for name in _defined_in(inner)}
-    return all(names_read(op) <= own for op in block.operations)
+    return all(names_read(op) <= own | constants for op in block.operations)
 
 
 def _defined_in(block: Block) -> set[str]:

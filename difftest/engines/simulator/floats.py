@@ -199,8 +199,10 @@ def _sticky(values: Any) -> Any:
     """Return integers that float64 holds exactly and that round to a narrow float as the given ones do."""
     if values.dtype.itemsize < 8:
         return values
-    low = values & values.dtype.type(0x7FF)
-    return (values - low) | np.where(low != 0, values.dtype.type(0x800), values.dtype.type(0))
+    limit, low = values.dtype.type(2**53), values & values.dtype.type(0x7FF)
+    exact = (values < limit) if values.dtype.kind == "u" else (values < limit) & (values > -limit)
+    odd = (values - low) | np.where(low != 0, values.dtype.type(0x800), values.dtype.type(0))
+    return np.where(exact, values, odd)
 
 
 @elementwise("arith.fptosi", "arith.fptoui")

@@ -47,9 +47,9 @@ class Program:
         if len(arguments) != len(self._types):
             raise Unsupported(f"the IR function takes {len(self._types)} arguments, and the launch has {[name for name, _ in arguments]}")
         _keep_large_blocks()
-        allocations, values = self._bound(arguments)
         total, count = grid[0] * grid[1] * grid[2], max(1, chunk_elements // self._entry.largest)
         with np.errstate(all="ignore"):
+            allocations, values = self._bound(arguments)
             for first in range(0, total, count):
                 run = Run(grid, first, min(count, total - first), allocations, max_loop_rounds=max_loop_rounds)
                 self._entry.call(list(values), run)

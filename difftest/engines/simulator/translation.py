@@ -83,10 +83,12 @@ class Translator:
         self.locations = Locations(module.locations)
         self.slot_count = 0
         self.largest = 1
+        self.constants: set[str] = set()
         self._slots: dict[str, int] = {}
 
     def define(self, name: str) -> int:
         """Return a new slot for an SSA name; sibling regions reuse names, so the latest definition counts."""
+        self.constants.discard(name)
         self._slots[name] = self.slot_count
         self.slot_count += 1
         return self._slots[name]
@@ -138,6 +140,8 @@ class Translator:
                 raise
             raise Unsupported(f"{reason}, at {self.where(op)()}; run this kernel on a GPU") from None
         self._measure(op)
+        if op.name == "arith.constant":
+            self.constants.update(op.results)
         return step
 
     def _measure(self, op: Operation) -> None:
