@@ -18,14 +18,14 @@ _LARGEST_ID = 2**31 - 1
 _NULL_ONE_IN = 8
 
 
-def block_table_tensor(
+def block_table_tensor(  # noqa: PLR0913 - a descriptor, two sizes and where the table lives
     descriptor: Case, rows: int, width: int, *, device: torch.device | str, seed: int = 0, used: Sequence[int] | None = None
 ) -> torch.Tensor:
     """Return the block ids of `rows` requests, int32 `(rows, columns)`, where columns is `width` less `descriptor.narrow`, at least 0.
 
     `width` is the number of columns that the longest context needs and `used` the number that each request needs (all, when left out). The
-    columns from `used` on are the tail: null blocks or garbage. Ids are distinct except for the shared prefix, null blocks and the tail. With
-    `descriptor.row_gap` the table is a view of a wider buffer, whose other columns hold garbage.
+    columns from `used` on are the tail: null blocks or garbage. Ids are distinct except for the shared prefix, null blocks and the tail.
+    With `descriptor.row_gap` the table is a view of a wider buffer, whose other columns hold garbage.
 
     Raises:
         InvalidCase: for an unknown kind of ids or tail, a `used` of another length, or more blocks than int32 can number.

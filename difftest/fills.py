@@ -19,7 +19,12 @@ from difftest.random_bits import word, word_blocks
 if TYPE_CHECKING:
     from difftest.case import Case
 
-_BIT_PATTERNS = {torch.float16: (torch.int16, 10), torch.bfloat16: (torch.int16, 7), torch.float32: (torch.int32, 23), torch.float64: (torch.int64, 52)}
+_BIT_PATTERNS = {
+    torch.float16: (torch.int16, 10),
+    torch.bfloat16: (torch.int16, 7),
+    torch.float32: (torch.int32, 23),
+    torch.float64: (torch.int64, 52),
+}
 """Integer dtype of the same width, and stored mantissa bits."""
 
 _NORMAL_CENTRE = 2 * 0xFFFF
@@ -68,7 +73,7 @@ class Fill:
         return result
 
 
-def filled(seed: int, name: str, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, fill: Fill) -> torch.Tensor:
+def filled(stream: Stream, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, fill: Fill) -> torch.Tensor:
     """Return a contiguous tensor of `shape` whose elements follow the regime.
 
     Raises:
@@ -77,21 +82,21 @@ def filled(seed: int, name: str, shape: tuple[int, ...], dtype: torch.dtype, dev
     """
     if dtype not in _BIT_PATTERNS:
         known = ", ".join(str(known).removeprefix("torch.") for known in _BIT_PATTERNS)
-        raise InvalidCase(f"{name}: no fill regime for {dtype}; floats are {known}; use Tensors.integers for the others")
+        raise InvalidCase(f"{stream.name}: no fill regime for {dtype}; floats are {known}; use Tensors.integers for the others")
     result = torch.empty(math.prod(shape), dtype=dtype, device=device)
     elements, selected = _ELEMENTS[fill.regime]
-    selectors = word_blocks(seed, f"{name}/select", result.numel(), device)
-    for where, block in word_blocks(seed, name, result.numel(), device):
+    selectors = word_blocks(stream.seed, f"{stream.name}/select", result.numel(), device)
+    for where, block in word_blocks(stream.seed, stream.name, result.numel(), device):
         select = next(selectors)[1] if selected else block
         result[where] = elements(block, select, dtype, fill)
     if result.numel() and fill.regime in _WHOLE:
-        _WHOLE[fill.regime](result, shape, Stream(seed, name), fill)
+        _WHOLE[fill.regime](result, shape, stream, fill)
     return result.reshape(shape)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Where the choices about a whole tensor come from: `word("row")` is a 64-bit number of the seed, the tensor's name and "row"."""
+    """Where the bits of a tensor come from: a seed and the tensor's name; `word("row")` is one number of these two and "row"."""
 
     seed: int
     name: str
@@ -201,7 +206,7 @@ REGIMES = tuple(_ELEMENTS)
 
 
 def _centred_sum(words: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return the sum of the four 16-bit parts of each word less its mean (Irwin-Hall: nearly normal within 3.46 standard deviations), exactly."""
+    """Return the sum of the four 16-bit parts of each word less its mean, exactly (Irwin-Hall: nearly normal, within 3.46 deviations)."""
     pairs = ((words >> 16) & _LANES).add_(words & _LANES)
     total = (pairs >> 32).add_(pairs & 0xFFFFFFFF).sub_(_NORMAL_CENTRE)
     return total.to(_compute_dtype(dtype))
@@ -217,7 +222,7 @@ def _rounded(value: float, dtype: torch.dtype) -> float:
 
 
 def _nonfinite_bits(number: int, dtype: torch.dtype) -> int:
-    """Return the bit pattern of infinity (0), minus infinity (1) or the canonical quiet NaN (2, 3): devices make different NaNs of a float."""
+    """Return the bits of infinity (0), minus infinity (1) or the canonical quiet NaN (2, 3): devices convert a NaN to different ones."""
     integer, mantissa_bits = _BIT_PATTERNS[dtype]
     infinity = torch.iinfo(integer).max - ((1 << mantissa_bits) - 1)
     return (infinity, infinity + torch.iinfo(integer).min, *[infinity + (1 << (mantissa_bits - 1))] * 2)[number]

@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from difftest.case import Case
 
 
-def position_ids_tensor(descriptor: Case, tokens: int, *, device: torch.device | str, seed: int = 0) -> torch.Tensor:
-    """Return position ids in `[0, descriptor.max_position)`, int64 `(3, tokens)` (planes time, height, width), or `(tokens,)` for one plane.
+_KINDS = ("text", "image", "video", "gap", "reset", "repeat", "scatter")
 
-    `descriptor` is what `difftest.strategies.position_ids` draws. Its runs are repeated in order until there are `tokens` tokens and then cut,
-    so one descriptor serves any number of tokens. A position that would pass the end wraps around to 0.
+
+def position_ids_tensor(descriptor: Case, tokens: int, *, device: torch.device | str, seed: int = 0) -> torch.Tensor:
+    """Return position ids in `[0, descriptor.max_position)`, int64 `(3, tokens)` (time, height, width), or `(tokens,)` for one plane.
+
+    `descriptor` is what `difftest.strategies.position_ids` draws. Its runs are repeated in order until there are `tokens` tokens and then
+    cut, so one descriptor serves any number of tokens. A position that would pass the end wraps around to 0.
 
     Raises:
         InvalidCase: for an unknown kind of run, or runs which hold no token.
@@ -74,11 +77,11 @@ def _coordinates(run: Case) -> tuple[torch.Tensor, int]:
         frames = run.t if run.kind == "video" else 1
         grid = torch.cartesian_prod(*(torch.arange(extent) for extent in (frames, run.h, run.w)))
         return grid.T, max(frames, run.h, run.w)
-    raise InvalidCase(f"{run.kind!r} is not a kind of run{suggestion(str(run.kind), ('text', 'image', 'video', 'gap', 'reset', 'repeat', 'scatter'))}")
+    raise InvalidCase(f"{run.kind!r} is not a kind of run{suggestion(str(run.kind), _KINDS)}")
 
 
 def _positions(once: _Runs, start: tuple[int, ...], tokens: int) -> torch.Tensor:
-    """Return the positions of the time plane's start for all tokens, int64 `(3, tokens)`: a later pass begins where the one before ended."""
+    """Return positions counted from the time plane's start, int64 `(3, tokens)`: a later pass begins where the one before ended."""
     planes, relative = torch.cat(once.planes, dim=1), torch.tensor(once.relative)
     index = torch.arange(tokens)
     turn, where = index // planes.shape[1], index % planes.shape[1]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from difftest.errors import InvalidCase, suggestion
-from difftest.fills import Fill, filled
+from difftest.fills import Fill, Stream, filled
 from difftest.random_bits import word_blocks, words
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ class Tensors:
     """Makes tensors from `(seed, name)`: equal seeds and names give equal bits, on a CPU and on a GPU, in every process.
 
     Elements are functions of (seed, name, logical index), never of the layout or of what was made before; different names give independent
-    streams. A layout `Case(offset=..., row_gap=...)` (see `difftest.strategies.layouts`) makes the tensor a view of a larger buffer: `offset`
-    spare elements before the first, `row_gap` after each row of the last dimension. Spare elements hold finite garbage. The buffer starts at
-    a multiple of 16 bytes, so `offset` alone decides whether the tensor is aligned; without a layout it is contiguous and aligned.
+    streams. A layout `Case(offset=..., row_gap=...)` (see `difftest.strategies.layouts`) makes the tensor a view of a larger buffer:
+    `offset` spare elements before the first, `row_gap` after each row of the last dimension. Spare elements hold finite garbage. The
+    buffer starts at a multiple of 16 bytes, so `offset` alone decides whether the tensor is aligned; without a layout it is contiguous and
+    aligned.
     """
 
     def __init__(self, seed: int, device: torch.device | str) -> None:
@@ -48,10 +49,10 @@ class Tensors:
             InvalidCase: for another dtype, an unknown regime or a negative extent.
 
         """
-        values = filled(self.seed, name, _shape(name, shape), dtype, self.device, Fill.of(fill))
+        values = filled(Stream(self.seed, name), _shape(name, shape), dtype, self.device, Fill.of(fill))
         return self._placed(name, values, layout)
 
-    def integers(
+    def integers(  # noqa: PLR0913 - what torch.randint takes, by keyword
         self, name: str, shape: Sequence[int], dtype: torch.dtype, *, low: int, high: int, layout: Case | None = None
     ) -> torch.Tensor:
         """Return a tensor of integers from `low` to `high`, both included (as in Hypothesis).
@@ -73,8 +74,8 @@ class Tensors:
 
     def from_values(self, values: Any, dtype: torch.dtype, layout: Case | None = None) -> torch.Tensor:
         """Return a tensor of the given numbers (nested sequences, an array or a tensor) in the given layout."""
-        source = values.detach().to(device=self.device, dtype=dtype) if isinstance(values, torch.Tensor) else torch.tensor(values, dtype=dtype)
-        return self._placed("values", source.to(self.device).contiguous(), layout)
+        source = values.detach() if isinstance(values, torch.Tensor) else torch.tensor(values, dtype=dtype)
+        return self._placed("values", source.to(device=self.device, dtype=dtype).contiguous(), layout)
 
     def _placed(self, name: str, values: torch.Tensor, layout: Case | None) -> torch.Tensor:
         offset, row_gap = _layout(name, layout)
@@ -90,7 +91,7 @@ class Tensors:
         count += _ALIGNMENT_BYTES // dtype.itemsize
         period = min(count, _SPARE_PERIOD)
         if dtype.is_floating_point:
-            garbage = filled(self.seed, f"{name}/spare", (period,), dtype, self.device, _GARBAGE)
+            garbage = filled(Stream(self.seed, f"{name}/spare"), (period,), dtype, self.device, _GARBAGE)
         else:
             garbage = words(self.seed, f"{name}/spare", period, self.device).to(dtype)
         return garbage.repeat(-(-count // period))[:count]

@@ -1,7 +1,8 @@
 """Hypothesis strategies for launches: small JSON-able descriptors, never tensors.
 
-They draw ints, floats, strings, tuples of ints and `Case`s whose `repr` is valid Python. Every draw is valid: nothing is filtered or rejected.
-Each shrinks towards what a person would have written. `docs/strategies.md` shows them all; the tensors of a descriptor are made by
+They draw ints, floats, strings, tuples of ints and `Case`s whose `repr` is valid Python. Every draw is valid: nothing is filtered or
+rejected. Each shrinks towards what a person would have written.
+`docs/strategies.md` shows them all; the tensors of a descriptor are made by
 `difftest.tensors`, `difftest.position_ids`, `difftest.block_tables` and `difftest.ragged`.
 """
 

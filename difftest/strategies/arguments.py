@@ -31,7 +31,8 @@ def check_order(strategy: str, low_name: str, low: float, high_name: str, high: 
 
     """
     if low > high:
-        raise InvalidStrategy(f"{strategy}: {low_name}={low!r} is above {high_name}={high!r}: nothing to draw; give {low_name} <= {high_name}")
+        empty = f"{low_name}={low!r} is above {high_name}={high!r}"
+        raise InvalidStrategy(f"{strategy}: {empty}: nothing to draw; give {low_name} <= {high_name}")
 
 
 def check_names(strategy: str, what: str, names: Iterable[Any], known: Iterable[str]) -> tuple[str, ...]:

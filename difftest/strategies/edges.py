@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,7 +40,12 @@ def extents(tile: int | tuple[int, ...] | None = None, *, min_value: int = 0, ma
     tiles = () if tile is None else tile if isinstance(tile, tuple) else (tile,)
     for one in tiles:
         check_int("extents", "tile", one, low=1)
-    ladder = _Ladder.over(min_value, max_value, tiles)
+    return _extents(min_value, max_value, tiles)
+
+
+@functools.lru_cache(maxsize=4096)
+def _extents(low: int, high: int, tiles: tuple[int, ...]) -> st.SearchStrategy[int]:
+    ladder = _Ladder.over(low, high, tiles)
     return st.integers(0, ladder.total - 1).map(ladder.value)
 
 

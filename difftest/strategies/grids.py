@@ -36,8 +36,8 @@ def patch_grids(
 def scales(*, max_value: float = 64.0, max_extent: int = 64) -> st.SearchStrategy[float]:
     """Return a strategy for interpolation scales, Python floats from 0.0 to `max_value`.
 
-    Draws 0.0; 1.0; the ratios (n - 1) / (m - 1) of grids of at most `max_extent`; values that float32 cannot represent; tiny ones down to the
-    smallest float32; and any float of the range. Shrinks towards 0.0, then 1.0.
+    Draws 0.0; 1.0; the ratios (n - 1) / (m - 1) of grids of at most `max_extent`; values that float32 cannot represent; tiny ones down to
+    the smallest float32; and any float of the range. Shrinks towards 0.0, then 1.0.
 
     Raises:
         InvalidStrategy: when `max_value` is negative or not finite, or `max_extent` is below 2.
@@ -45,11 +45,12 @@ def scales(*, max_value: float = 64.0, max_extent: int = 64) -> st.SearchStrateg
     """
     check_int("scales", "max_extent", max_extent, low=2)
     if not (isinstance(max_value, (int, float)) and 0 <= max_value < math.inf):
-        raise InvalidStrategy(f"scales: max_value={max_value!r} is not a finite number from 0 up; give the largest scale that the kernel allows")
+        raise InvalidStrategy(f"scales: max_value={max_value!r} is not a finite number from 0 up; give the largest scale of the kernel")
     exact = [value for value in (0.0, 1.0) if value <= max_value]
     listed = [[value for value in values if value <= max_value] for values in (_NOT_FLOAT32, _TINY)]
     arbitrary = st.floats(0.0, float(max_value), allow_nan=False, allow_infinity=False)
-    return st.one_of(st.sampled_from(exact), _ratios(float(max_value), max_extent), *(st.sampled_from(some) for some in listed if some), arbitrary)
+    sampled = (st.sampled_from(some) for some in listed if some)
+    return st.one_of(st.sampled_from(exact), _ratios(float(max_value), max_extent), *sampled, arbitrary)
 
 
 @st.composite

@@ -13,13 +13,15 @@ _MAX_RAGGED = 12
 """Requests whose lengths are drawn one by one; larger batches repeat what was drawn."""
 
 
-def block_tables(*, max_shared_prefix: int = 3, max_narrow: int = 2, max_offset: int = 16, max_row_gap: int = 17) -> st.SearchStrategy[Case]:
-    """Return a strategy for descriptors of block tables; `difftest.block_tables.block_table_tensor` makes the tensor for any rows and width.
+def block_tables(
+    *, max_shared_prefix: int = 3, max_narrow: int = 2, max_offset: int = 16, max_row_gap: int = 17
+) -> st.SearchStrategy[Case]:
+    """Return a strategy for descriptors of block tables, from which `difftest.block_tables.block_table_tensor` makes any number of rows.
 
     Draws `Case(ids=..., shared_prefix=..., null_inside=..., tail=..., narrow=..., offset=..., row_gap=...)`: ids are "ascending" from 1,
     "permuted" or "huge" (up to 2**31 - 1); `shared_prefix` columns are the same block in every request; `null_inside` puts the null block 0
-    among the used columns; the unused tail holds "null" or "garbage"; `narrow` columns that the context needs are missing; `row_gap` columns
-    belong to a wider buffer from which the table is sliced, after `offset` elements.
+    among the used columns; the unused tail holds "null" or "garbage"; `narrow` columns that the context needs are missing; `row_gap`
+    columns belong to a wider buffer from which the table is sliced, after `offset` elements.
 
     Shrinks towards ascending ids in a contiguous table of full width.
 

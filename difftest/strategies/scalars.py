@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
@@ -28,8 +29,9 @@ def scalars(
     """Return a strategy for ints from `min_value` to `max_value` that draws a specialization class first, then a value of it.
 
     The classes are those which Triton, asked at the first draw, has for values of the range, such as "1", "multiple of 16", "other" and
-    those of 64 bits: each is equally likely, though a class may hold one value of millions. `classes` keeps only some of them; `scalar_class`
-    asks another authority than the installed Triton. Shrinks towards the class of the value nearest to 0, and within a class towards 0.
+    those of 64 bits: each is equally likely, though a class may hold one value of millions. `classes` keeps only some of them;
+    `scalar_class` asks another authority than the installed Triton. Shrinks towards the class of the value nearest to 0, and within a class
+    towards 0.
 
     Raises:
         InvalidStrategy: when a bound is not an int that a kernel can take or the range is empty; at the first draw, when a class in
@@ -45,11 +47,25 @@ def scalars(
     return _scalars(min_value, max_value, wanted, scalar_class or _asked_of_triton)
 
 
-def classes_in_range(min_value: int, max_value: int, scalar_class: ScalarClass | None = None) -> dict[str, int]:
-    """Return each class which has values in the range, with its value nearest to 0; the class of the nearest value of all comes first."""
-    found: dict[str, int] = {}
+@dataclass(frozen=True)
+class ClassValues:
+    """What was seen of a class within a range: its value nearest to 0, and its lowest and highest."""
+
+    nearest: int
+    lowest: int
+    highest: int
+
+    def with_value(self, value: int) -> ClassValues:
+        """Return the same with one more value seen."""
+        return ClassValues(self.nearest, min(self.lowest, value), max(self.highest, value))
+
+
+def classes_in_range(min_value: int, max_value: int, scalar_class: ScalarClass | None = None) -> dict[str, ClassValues]:
+    """Return each class that has values in the range; the class of the value nearest to 0 comes first."""
+    found: dict[str, ClassValues] = {}
     for value in sorted(_probes(min_value, max_value), key=lambda value: (abs(value), value < 0)):
-        found.setdefault((scalar_class or _asked_of_triton)(value), value)
+        name = (scalar_class or _asked_of_triton)(value)
+        found[name] = found.get(name, ClassValues(value, value, value)).with_value(value)
     return found
 
 
@@ -58,21 +74,21 @@ def _scalars(draw: st.DrawFn, low: int, high: int, wanted: tuple[str, ...] | Non
     known = _classes(low, high, scalar_class)
     names = tuple(known) if wanted is None else check_names("scalars", f"class with values from {low} to {high}", wanted, known)
     name = draw(st.sampled_from(sorted(names, key=list(known).index)))
-    near = draw(st.integers(low, high))
-    return _nearest(near, name, low, high, scalar_class) if near != known[name] else near
+    values = known[name]
+    return _nearest(draw(st.integers(values.lowest, values.highest)), name, values, scalar_class)
 
 
-def _nearest(near: int, name: str, low: int, high: int, scalar_class: ScalarClass) -> int:
-    """Return the value of the class nearest to `near` that is in reach, else the class's representative: every draw gives a value."""
+def _nearest(near: int, name: str, values: ClassValues, scalar_class: ScalarClass) -> int:
+    """Return the value of the class nearest to `near` that is in reach, else the one nearest to 0: every draw gives a value."""
     for distance in range(_REACH + 1):
         for value in (near - distance, near + distance) if near >= 0 else (near + distance, near - distance):
-            if low <= value <= high and scalar_class(value) == name:
+            if values.lowest <= value <= values.highest and scalar_class(value) == name:
                 return value
-    return _classes(low, high, scalar_class)[name]
+    return values.nearest
 
 
 @functools.lru_cache(maxsize=256)
-def _classes(low: int, high: int, scalar_class: ScalarClass) -> dict[str, int]:
+def _classes(low: int, high: int, scalar_class: ScalarClass) -> dict[str, ClassValues]:
     return classes_in_range(low, high, scalar_class)
 
 
