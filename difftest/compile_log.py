@@ -1,16 +1,15 @@
-# LEAD (02:57): written by the lead while helpers were cut off. Keep this API and file; improve in place if better, write tests for it. Remove this line when done.
 """Compiles as Triton's hooks report them, and the tracker that limits them."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from difftest import triton_adapter
 from difftest.errors import Recompile
-from difftest.specialization import CompileKey, compile_key, distance, explain, key_of
+from difftest.specialization import CompileKey, KeyArgument, cached_keys, compile_key, distance, explain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ class CompileEvent:
         kernel: name of the Python function.
         jit: the `JITFunction`.
         key: its compile key.
-        site: "file:line" of the launch.
+        site: "file:line" of the launch; "unknown" for a compile that no launch asked for (`kernel.preload`).
         is_warmup: whether `kernel.warmup` asked for it.
         seconds: wall time of the compile.
 
@@ -56,9 +55,7 @@ def recording_compiles(*kernels: Any) -> Iterator[CompileLog]:
 
     Hooks that were installed before are called as before, and are back after; a warm launch costs nothing, for hooks run on a miss only.
     """
-    wanted = {id(triton_adapter.jit_function(kernel)) for kernel in kernels}
-    recorder = _Recorder(CompileLog(), lambda jit: not wanted or id(jit) in wanted)
-    with _chained("jit_cache_hook", recorder.before), _chained("jit_post_compile_hook", recorder.after):
+    with _recording(kernels) as recorder:
         yield recorder.log
 
 
@@ -75,38 +72,59 @@ def recompile_tracker(*kernels: Any, allow: int = 0) -> Iterator[CompileLog]:
     """
     if allow < 0:
         raise ValueError(f"allow={allow}: expected the number of compiles that may happen, 0 or more")
-    known = {id(jit): _known_keys(jit) for jit in map(triton_adapter.jit_function, kernels)}
-    with recording_compiles(*kernels) as log:
-        yield log
-    excess = [_excess(events, known.get(id(events[0].jit), ()), allow) for events in _by_kernel(log) if len(_distinct(events)) > allow]
+    with _recording(kernels) as recorder:
+        yield recorder.log
+    groups = _by_kernel(recorder.log)
+    excess = [_excess(events, recorder.known[id(events[0].jit)], allow) for events in groups if len(_distinct(events)) > allow]
     if excess:
         raise Recompile("\n".join(excess))
 
 
 class _Recorder:
-    """Turns hook calls into events: the launch is read before the compile, the time after it."""
+    """Turns the two hook calls of a compile into an event; `known` holds what each kernel had compiled before the block's first compile."""
 
-    def __init__(self, log: CompileLog, wants: Callable[[Any], bool]) -> None:
-        self.log = log
-        self._wants = wants
-        self._begun: list[tuple[Any, float]] = []
+    def __init__(self, watched: frozenset[int]) -> None:
+        self.log = CompileLog()
+        self.known: dict[int, tuple[CompileKey, ...]] = {}
+        self._watched = watched
+        self._begun: dict[tuple[int, str], tuple[CompileKey, str, float]] = {}
 
-    def before(self, info: Any, _is_warmup: bool) -> None:  # noqa: FBT001 - a hook's argument
-        self._begun.append((info.jit_function, time.perf_counter()))
-
-    def after(self, info: Any, is_warmup: bool) -> None:  # noqa: FBT001
-        jit = info.jit_function
-        begun = next((start for one, start in reversed(self._begun) if one is jit), time.perf_counter())
-        self._begun = [(one, start) for one, start in self._begun if one is not jit]
-        launch = triton_adapter.launch_being_compiled()
-        if launch is None or not self._wants(jit):
+    def before(self, event: dict[str, Any]) -> None:
+        """Read the launch, which is on the stack of this hook even where Triton compiles in another thread."""
+        jit = event["fn"].jit_function
+        if self._watched and id(jit) not in self._watched:
             return
-        key = compile_key(jit, launch.args, launch.kwargs)
-        self.log.events.append(CompileEvent(key.kernel, jit, key, launch.site, is_warmup, time.perf_counter() - begun))
+        self.known.setdefault(id(jit), cached_keys(jit))
+        launch = triton_adapter.launch_being_compiled()
+        key = _key_without_launch(jit, event) if launch is None else compile_key(jit, launch.args, launch.kwargs)
+        self._begun[id(jit), event["key"]] = (key, "unknown" if launch is None else launch.site, time.perf_counter())
+
+    def after(self, event: dict[str, Any]) -> None:
+        """Add the event of a compile that `before` saw begin."""
+        jit = event["fn"].jit_function
+        if (begun := self._begun.pop((id(jit), event["key"]), None)) is not None:
+            key, site, start = begun
+            seconds = time.perf_counter() - start
+            self.log.events.append(CompileEvent(key.kernel, jit, key, site, bool(event["is_manual_warmup"]), seconds))
 
 
 @contextlib.contextmanager
-def _chained(slot: str, record: Callable[[Any, bool], None]) -> Iterator[None]:
+def _recording(kernels: tuple[Any, ...]) -> Iterator[_Recorder]:
+    recorder = _Recorder(frozenset(id(triton_adapter.jit_function(kernel)) for kernel in kernels))
+    with _chained("jit_cache_hook", recorder.before), _chained("jit_post_compile_hook", recorder.after):
+        yield recorder
+
+
+def _key_without_launch(jit: Any, event: dict[str, Any]) -> CompileKey:
+    """Return a key that knows the types of the arguments only."""
+    signature = event["compile"]["signature"]
+    arguments = tuple(KeyArgument(name, str(kind), None, declared_constexpr=False) for name, kind in signature.items())
+    target = triton_adapter.target_text(triton_adapter.active_target())
+    return CompileKey(triton_adapter.kernel_name(jit), arguments, (("key", event["key"]),), target, event["key"])
+
+
+@contextlib.contextmanager
+def _chained(slot: str, record: Callable[[dict[str, Any]], None]) -> Iterator[None]:
     """Put a recording hook into a slot in front of what is there, and put that back after.
 
     A hook that somebody installed on top inside the block and left there stays: it may call ours, which then only passes on.
@@ -116,7 +134,7 @@ def _chained(slot: str, record: Callable[[Any, bool], None]) -> Iterator[None]:
 
     def hook(**kwargs: Any) -> Any:
         if active:
-            record(kwargs["fn"], bool(kwargs.get("is_manual_warmup")))
+            record(kwargs)
         return outer(**kwargs) if outer is not None else None
 
     triton_adapter.set_hook(slot, hook)
@@ -126,20 +144,6 @@ def _chained(slot: str, record: Callable[[Any, bool], None]) -> Iterator[None]:
         active = False
         if triton_adapter.get_hook(slot) is hook:
             triton_adapter.set_hook(slot, outer)
-
-
-def _known_keys(jit: Any) -> tuple[CompileKey, ...]:
-    """Return the keys that are compiled already, without values and options: what a first compile in the block is explained against."""
-    target = triton_adapter.active_target()
-    if target is None:
-        return ()
-    unknown = dict.fromkeys(one.name for one in triton_adapter.parameters(jit))
-    bindings = (triton_adapter.Bound(unknown, made, {}, key, target) for made, _options, key in triton_adapter.cached_bindings(jit))
-    return tuple(_without_values(key_of(jit, bound)) for bound in bindings)
-
-
-def _without_values(key: CompileKey) -> CompileKey:
-    return replace(key, arguments=tuple(replace(one, value="", unpolicied="") for one in key.arguments))
 
 
 def _by_kernel(log: CompileLog) -> list[list[CompileEvent]]:
@@ -159,12 +163,12 @@ def _distinct(events: list[CompileEvent]) -> list[CompileEvent]:
 def _excess(events: list[CompileEvent], known: tuple[CompileKey, ...], allow: int) -> str:
     """Return the sentence on one kernel: how often, and each unallowed compile against the nearest key before it."""
     distinct = _distinct(events)
-    lines = [f"{events[0].kernel} was compiled for {len(distinct)} keys, allowed {allow}:"]
+    lines = [f"{events[0].kernel} was compiled for {len(distinct)} {'key' if len(distinct) == 1 else 'keys'}, allowed {allow}:"]
     for index in range(allow, len(distinct)):
         event = distinct[index]
         earlier = [*known, *(one.key for one in distinct[:index])]
         if earlier:
-            nearest = min(earlier, key=lambda key: distance(key, event.key))
+            nearest = min(reversed(earlier), key=lambda key: distance(key, event.key))  # the latest, whose values are known
             words = "; ".join(explain(nearest, event.key)) or "the same classes, in an empty cache"
         else:
             words = f"first compile, with {event.key.in_words()}"

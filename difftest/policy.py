@@ -1,8 +1,7 @@
-# LEAD (02:57): written by the lead while helpers were cut off. Keep this API and file; improve in place if better, write tests for it. Remove this line when done.
 """Specialization policies: which arguments Triton does not specialize.
 
-A policy is applied to the `JITFunction`s of a spec in place, with an empty in-process cache, and undone: launch functions, also those of other
-packages, run unmodified. `production` is the kernel as decorated, untouched.
+A policy is applied to the `JITFunction`s of a spec in place, with an empty in-process cache, and undone: launch functions, also those of
+other packages, run unmodified. `production` is the kernel as decorated, untouched.
 """
 
 from __future__ import annotations
@@ -46,6 +45,13 @@ class SpecializationPolicy:
     do_not_specialize_on_alignment: tuple[str, ...] = ()
     kind: str = "list"
 
+    def __post_init__(self) -> None:
+        """Check what can be checked without a kernel."""
+        for role in ("do_not_specialize", "do_not_specialize_on_alignment"):
+            entries = getattr(self, role)
+            if not isinstance(entries, tuple) or not all(isinstance(entry, str) for entry in entries):
+                raise InvalidPolicy(f"policy {self.name!r}: {role}={entries!r} is not a tuple of parameter names; write ('num_tokens',)")
+
     @property
     def is_production(self) -> bool:
         """Whether this is the kernel as decorated."""
@@ -75,7 +81,7 @@ class SpecializationPolicy:
                     continue
                 names, alignment = self._lists(triton_adapter.parameters(jit), samples.get(jit, {}))
                 stack.enter_context(triton_adapter.set_specialization(jit, frozenset(names), frozenset(alignment)))
-                notes += _without_effect(names, samples.get(jit, {}))
+                notes += self._notes(triton_adapter.kernel_name(jit), (*names, *alignment), samples.get(jit))
             yield AppliedPolicy(tuple(notes))
 
     def _lists(self, parameters: Sequence[Parameter], sample: Mapping[str, Any]) -> tuple[list[str], list[str]]:
@@ -89,7 +95,7 @@ class SpecializationPolicy:
         if self.kind == "integers":
             return [one.name for one in free if _is_int(sample.get(one.name))], as_decorated[1]
         if self.kind == "no_alignment":
-            return as_decorated[0], [one.name for one in free if hasattr(sample.get(one.name), "data_ptr")]
+            return as_decorated[0], [*as_decorated[1], *(one.name for one in free if hasattr(sample.get(one.name), "data_ptr"))]
         known = {one.name for one in free}
         return [name for name in self.do_not_specialize if name in known], [
             name for name in self.do_not_specialize_on_alignment if name in known
@@ -97,7 +103,7 @@ class SpecializationPolicy:
 
     def _check_names(self, parameters: Mapping[Any, Sequence[Parameter]]) -> None:
         everything = [one for of_kernel in parameters.values() for one in of_kernel]
-        names = ", ".join(sorted({jit.fn.__name__ for jit in parameters}))
+        names = " or ".join(f"{jit.fn.__name__}({', '.join(one.name for one in of_kernel)})" for jit, of_kernel in parameters.items())
         for name in (*self.do_not_specialize, *self.do_not_specialize_on_alignment):
             matching = [one for one in everything if one.name == name]
             free = {one.name for one in everything if not one.is_constexpr}
@@ -107,6 +113,14 @@ class SpecializationPolicy:
                 raise InvalidPolicy(
                     f"policy {self.name!r}: {name!r} is a constexpr of {names}: its value is always part of the key; take it off the list"
                 )
+
+
+    def _notes(self, kernel: str, names: Sequence[str], sample: Mapping[str, Any] | None) -> list[str]:
+        """Return what a reader must know: arguments that nothing could be done about, and a kernel whose arguments nobody saw."""
+        if sample is None:
+            unseen = f"{kernel} was not launched by the sample: which of its arguments are scalars is not known, and all are specialized"
+            return [unseen] if self.kind in ("none", "integers", "no_alignment") else []
+        return [f"listing `{name}` has no effect: {why}" for name in dict.fromkeys(names) if (why := without_effect(sample, name))]
 
 
 PRODUCTION = SpecializationPolicy("production", kind="production")
@@ -130,7 +144,8 @@ def powerset(samples: Mapping[Any, Mapping[str, Any]]) -> list[SpecializationPol
         InvalidPolicy: when there are more subsets than anybody runs.
 
     """
-    names = list(dict.fromkeys(name for sample in samples.values() for name, value in sample.items() if _is_runtime_int(samples, name, value)))
+    bound = [(name, value) for sample in samples.values() for name, value in sample.items()]
+    names = list(dict.fromkeys(name for name, value in bound if _is_runtime_int(samples, name, value)))
     if len(names) > _MOST_POWERSET_NAMES:
         raise InvalidPolicy(
             f"the powerset of {len(names)} integer arguments ({', '.join(names)}) has {2 ** len(names)} policies; at most "
@@ -151,11 +166,10 @@ def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _without_effect(names: Sequence[str], sample: Mapping[str, Any]) -> list[str]:
-    """Return a note for each listed argument that Triton does not specialize anyway."""
+def without_effect(sample: Mapping[str, Any], name: str) -> str:
+    """Return why excluding an argument from specialization changes nothing, or the empty string where it does change something."""
+    value = sample.get(name, 0)
+    if isinstance(value, tuple):
+        return "it is a tuple, whose members Triton specializes all the same"
     words = {float: "a float", bool: "a bool", type(None): "None"}
-    return [
-        f"listing `{name}` has no effect: it is {words[type(sample[name])]}, which Triton never specializes on"
-        for name in names
-        if name in sample and type(sample[name]) in words
-    ]
+    return f"it is {words[type(value)]}, which Triton treats alike under every policy" if type(value) in words else ""
