@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from difftest import errors
 from difftest.contract import check_decorator, check_variation
-from difftest.execution import record_launches
-from difftest.tensors import Tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,19 +38,18 @@ def check_pairs(runner: CellRunner, case: Case) -> None:
     """
     cell = runner.cell
     for argument, vary in cell.spec.contract.vary.items():
-        results = [check_variation(argument, keys) for keys in _keys_by_kernel(cell, vary(case)).values()]
+        results = [check_variation(argument, keys) for keys in _keys_by_kernel(runner, vary(case)).values()]
         runner.tally.add_variation(argument, could_fail=any(result.could_fail for result in results))
         if words := "; ".join(problem for result in results for problem in result.problems):
             raise errors.ContractBreach(f"{cell}: `{argument}` may not cause a compile, and it does: {words}\ncase: {case!r}")
 
 
-def _keys_by_kernel(cell: Cell, cases: Iterable[Case]) -> dict[Any, list[tuple[Case, CompileKey]]]:
+def _keys_by_kernel(runner: CellRunner, cases: Iterable[Case]) -> dict[Any, list[tuple[Case, CompileKey]]]:
     """Return, for each kernel, the key of its first launch in each case, from Triton's binder, running no kernel."""
     keys: dict[Any, list[tuple[Case, CompileKey]]] = {}
     for case in cases:
         first: dict[Any, CompileKey] = {}
-        inputs = dict(cell.spec.inputs(case, Tensors(case["seed"], cell.engine.device)))
-        for record in record_launches(cell.spec, inputs):
+        for record in runner.recorded(case):
             first.setdefault(record.kernel, record.key)
         for kernel, key in first.items():
             keys.setdefault(kernel, []).append((case, key))

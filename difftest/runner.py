@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from difftest import errors
 from difftest.cell import Cell, CellTally
 from difftest.contract import check_variants, groups_of
-from difftest.execution import Execution, execute, record_launches
+from difftest.execution import Execution, LaunchRecord, execute, record_launches
 from difftest.golden import Golden, GoldenCache
 from difftest.judge import Judgement, compare_outputs, compare_strictly, unwritten_message
 from difftest.oracle import Trust, made_up_outputs, probe, smallest_error_seen
@@ -116,6 +116,15 @@ class CellRunner:
         limit = self.cell.spec.contract.max_variants
         return None if limit is None or not self.cell.policy.is_production else limit * len(groups_of(self.tally.keys))
 
+    def recorded(self, case: Case) -> tuple[LaunchRecord, ...]:
+        """Return the launches of a case with their compile keys, running no kernel."""
+        try:
+            return record_launches(self.cell.spec, self._inputs(case))
+        except (errors.DifftestError, errors.FindingError):
+            raise
+        except Exception as error:
+            raise errors.LaunchFailure(self._text(case, f"the launch function raised {type(error).__name__}: {error}")) from error
+
     def _inputs(self, case: Case) -> dict[str, Any]:
         return dict(self.cell.spec.inputs(case, Tensors(case["seed"], self.cell.engine.device)))
 
@@ -124,11 +133,7 @@ class CellRunner:
         if self._applied is not None:
             return
         samples: dict[Any, Mapping[str, Any]] = {}
-        try:
-            launches = record_launches(self.cell.spec, self._inputs(case))
-        except Exception as error:
-            raise errors.LaunchFailure(self._text(case, f"the launch function raised {type(error).__name__}: {error}")) from error
-        for record in launches:
+        for record in self.recorded(case):
             samples.setdefault(record.kernel, record.arguments)
         if not samples:
             return  # an empty launch starts nothing; the next case may
@@ -175,7 +180,7 @@ class CellRunner:
         if self._probed >= PROBED_CASES or golden.agreement is None or not 0 < elements <= PROBED_ELEMENTS:
             return
         self._probed += 1
-        expected = tuple(one.to(low.dtype) for one, low in zip(golden.golden, golden.baseline, strict=True))
+        expected = tuple(rounded(one, low.dtype) for one, low in zip(golden.golden, golden.baseline, strict=True))
 
         def accepts(outputs: tuple[Any, ...]) -> bool:
             return compare_outputs(spec, case, golden, outputs).accepted
@@ -186,7 +191,7 @@ class CellRunner:
 
     def _compile_failure(self, case: Case, error: Exception) -> str:
         """Return the compile error with the classes that the failing launch had."""
-        classes = "; ".join(f"{record.key.kernel}: {record.key.in_words()}" for record in record_launches(self.cell.spec, self._inputs(case)))
+        classes = "; ".join(f"{record.key.kernel}: {record.key.in_words()}" for record in self.recorded(case))
         return f"the kernel does not compile for {classes}\n{type(error).__name__}: {error}"
 
     def _text(self, case: Case, finding: str) -> str:

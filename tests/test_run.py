@@ -95,9 +95,9 @@ def test_a_kernel_that_fails_to_compile_for_one_class_names_the_class_and_the_po
         ([("return (np.multiply(x, factor),)", "return (np.multiply(x, factor)[None],)")], "scipy_reference gives 'y' the shape"),
         ([("return (np.multiply(x, factor),)", "return (np.multiply(x, factor).astype('f4'),)")], "scipy_reference returned torch.float32 for 'y', expected"),
         ([("return (np.multiply(x, factor),)", "return (x.no_such,)")], "scipy_reference raised AttributeError"),
-        ([('in_place=("z",),', "")] if False else [('outputs=("y",),', 'outputs=("y",), in_place=("z",),')], "in_place names 'z', which is not a parameter of scale"),
+        ([('outputs=("y",),', 'outputs=("y",), in_place=("z",),')], "in_place names 'z', which is not a parameter of scale"),
         ([('outputs=("y",),', 'outputs="y",')], "outputs='y' is not a tuple; write ('y',)"),
-        ([('do_not_specialize=("n",)', 'do_not_specialize=("m",)')], "'m' is not a parameter of scale_kernel"),
+        ([('do_not_specialize=("n",), vary={"n": lengths}', 'do_not_specialize=("m",)')], "'m' is not a parameter of scale_kernel"),
         ([("import Case, Contract", "import Cases, Contract")], "importing it raised AttributeError|importing it raised ImportError"),
     ],
 )
