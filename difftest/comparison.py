@@ -115,7 +115,9 @@ def compare_references(
 
     Integers must be equal. Without a scale it is |golden|. NaNs agree with NaNs, and infinities with those of their sign.
     """
-    dtype = golden.dtype if golden.dtype.is_floating_point else getattr(torch64, "dtype", golden.dtype)
+    dtype = golden.dtype
+    if not dtype.is_floating_point and isinstance(torch64, torch.Tensor) and not torch64.dtype.is_floating_point:
+        dtype = torch64.dtype  # integers are compared by value, of whatever width
     if mismatch := form_mismatch(name, torch64, dtype, like=golden, scale=scale):
         return mismatch
     if not golden.numel():

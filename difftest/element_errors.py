@@ -57,16 +57,28 @@ def errors_in_ulp(
 def classes(values: torch.Tensor) -> torch.Tensor:
     """Return 0 for finite, 1 and 2 for the infinities, 3 for NaN, as int8 of the same shape."""
     wide = values.to(torch.float64)
-    code = wide.isposinf() * _POSITIVE + wide.isneginf() * _NEGATIVE + wide.isnan() * _NAN
-    return code.to(torch.int8)
+    code = torch.zeros_like(wide, dtype=torch.int8)
+    # Nearly always all or nearly all are finite: only the others are looked at closely.
+    special = wide.isfinite().logical_not_()
+    rest = wide[special]
+    code[special] = torch.where(rest.isnan(), _NAN, torch.where(rest > 0, _POSITIVE, _NEGATIVE)).to(torch.int8)
+    return code
 
 
 def admitted_classes(golden: torch.Tensor, baseline: torch.Tensor | None, dtype: torch.dtype) -> Classes:
     """Return the class of the rounded golden value, and of the baseline where the golden value is finite before rounding."""
-    expected = classes(rounded(golden, dtype))
+    expected = _classes_after_rounding(golden, dtype)
     if baseline is None:
         return Classes(expected, expected)
     return Classes(expected, torch.where(golden.isfinite(), classes(baseline), expected))
+
+
+def _classes_after_rounding(golden: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the classes of golden values rounded to `dtype`; only those beyond its largest value can change class."""
+    code = torch.zeros_like(golden, dtype=torch.int8)
+    beyond = ~(golden.abs() <= facts(dtype).largest)
+    code[beyond] = classes(rounded(golden[beyond], dtype))
+    return code
 
 
 def judged_by_class(errors: Errors, actual: torch.Tensor, golden: torch.Tensor, baseline: torch.Tensor | None, admitted: Classes) -> Errors:
