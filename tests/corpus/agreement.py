@@ -21,6 +21,8 @@ class Bits:
 
     def differences(self, actual: np.ndarray, recorded: np.ndarray, dtype: str) -> str:
         """Return "" when the two agree, else which elements differ."""
+        if actual.shape != recorded.shape:
+            return _shapes(actual, recorded)
         wrong = (actual != recorded) & ~(is_nan(actual, dtype) & is_nan(recorded, dtype))
         return _describe(wrong, actual, recorded, dtype)
 
@@ -40,6 +42,8 @@ class Ulp:
         """Return "" when the two agree, else which elements differ."""
         if dtype not in MINIMUM_EXPONENT:
             return Bits().differences(actual, recorded, dtype)
+        if actual.shape != recorded.shape:
+            return _shapes(actual, recorded)
         ours, theirs = values(actual, dtype), values(recorded, dtype)
         with np.errstate(invalid="ignore"):
             close = np.abs(ours - theirs) <= self.limit * ulp_at(np.maximum(np.abs(theirs), self.scale), dtype)
@@ -64,20 +68,23 @@ def values(bits: np.ndarray, dtype: str) -> np.ndarray:
     """Return the elements as float64, exactly."""
     if dtype == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return bits.view(dtype).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return bits.view(dtype).astype(np.float64)
 
 
 def ulp_at(magnitude: np.ndarray, dtype: str) -> np.ndarray:
-    """Return the spacing of `dtype` at each magnitude; infinite magnitudes have the spacing of an infinite one (NaN is never close)."""
+    """Return the spacing of `dtype` at each magnitude; that at zero for infinities and NaN, which are compared by class."""
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
     exponent = np.frexp(finite)[1].astype(np.int64) - 1
     exponent = np.where(finite == 0.0, MINIMUM_EXPONENT[dtype], exponent)
     return np.ldexp(1.0, np.maximum(exponent, MINIMUM_EXPONENT[dtype]) - MANTISSA_BITS[dtype])
 
 
+def _shapes(actual: np.ndarray, recorded: np.ndarray) -> str:
+    return f"shape {actual.shape}, recorded {recorded.shape}"
+
+
 def _describe(wrong: np.ndarray, actual: np.ndarray, recorded: np.ndarray, dtype: str) -> str:
-    if actual.shape != recorded.shape:
-        return f"shape {actual.shape}, recorded {recorded.shape}"
     if not wrong.any():
         return ""
     places = np.argwhere(wrong)

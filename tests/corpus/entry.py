@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import triton
 
 from corpus.agreement import Bits, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 FUSION_OFF = {"enable_fp_fusion": False}
 OUTPUT_FILL = 0x55  # every byte of an output before the launch: what the kernel leaves alone is compared too

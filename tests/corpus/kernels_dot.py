@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from corpus.agreement import Policy, Ulp
-from corpus.entry import FUSION_OFF, Entry, empty
+from corpus.entry import Entry, empty
 from corpus.values import floats, integers
 
 M, N, K = 16, 16, 32
@@ -92,7 +92,8 @@ def _entries() -> list[Entry]:
     made = [_dot(f"dot_{dtype}", *_whole(dtype), "float32") for dtype in ("float16", "bfloat16", "float32")]
     made += [_dot(f"dot_{p}_float32", *_whole("float32"), "float32", precision=p) for p in ("tf32", "tf32x3")]
     made.append(_dot("dot_float64", *_whole("float64"), "float64"))
-    made.append(_dot("dot_int8", integers("int8", 2 * M * K, 7, low=-128, high=128), integers("int8", K * N, 8, low=-128, high=128), "int32"))
+    whole = integers("int8", 2 * M * K, 7, low=-128, high=128), integers("int8", K * N, 8, low=-128, high=128)
+    made.append(_dot("dot_int8", *whole, "int32"))
     small = integers("float16", 2 * M * K, 9, low=-2, high=3), integers("float16", K * N, 10, low=-2, high=3)
     made.append(_dot("dot_float16_in_float16", *small, "float16"))
     made += [_dot(f"dot_order_{d}", *_fractions(d), "float32", policy=ACCUMULATION) for d in ("float16", "bfloat16", "float32")]
@@ -111,8 +112,9 @@ def _loops() -> list[Entry]:
     batch = integers("float16", 4 * M * K, 14, low=-7, high=8), integers("float16", 4 * K * N, 15, low=-7, high=8)
     made.append(Entry(name="dot_batched_float16", kernel=batched_kernel, grid=(2,), constexprs={"B": 2, **SHAPE}, covers=("tt.dot",),
                       arguments=lambda: (*batch, empty("float32", 4, M, N))))  # fmt: skip
-    made.append(Entry(name="multiply_sum_float32", kernel=multiply_sum_kernel, grid=(2,), constexprs=SHAPE, covers=("tt.reduce", "tt.broadcast"),
-                      arguments=lambda: (*_whole("float32"), empty("float32", 2, M, N)), options=FUSION_OFF))  # fmt: skip
+    # Triton turns a sum of a broadcast product into a dot
+    made.append(Entry(name="multiply_sum_float32", kernel=multiply_sum_kernel, grid=(2,), constexprs=SHAPE, covers=("tt.dot",),
+                      arguments=lambda: (*_whole("float32"), empty("float32", 2, M, N))))  # fmt: skip
     return made
 
 

@@ -142,10 +142,11 @@ def _divisions(dtype: str) -> list[Entry]:
     numerator, denominator = floats(dtype, COUNT, 21), floats(dtype, COUNT, 22)
     quarters, steps = integers(dtype, COUNT, 23, low=-100, high=101) / 4, exact(dtype, [0.5, -0.75, 3.0, -7.0, 1.25] * (COUNT // 5))
     specials = exact(dtype, [0.0, -0.0, 1.0, -1.0, float("inf"), -float("inf"), float("nan"), 3.0] * 63)[:COUNT]
+    others = specials.roll(1) + specials.roll(3)
     policy = {} if dtype == "float64" else {"policy": DIVISION}
     return [
         elementwise(f"divide_{dtype}", divide, (numerator, denominator), dtype, covers=("arith.divf",), **policy),
-        elementwise(f"divide_special_{dtype}", divide, (specials, specials.roll(1) + specials.roll(3)), dtype, covers=("arith.divf",), **policy),
+        elementwise(f"divide_special_{dtype}", divide, (specials, others), dtype, covers=("arith.divf",), **policy),
         elementwise(f"remainder_{dtype}", remainder, (quarters, steps), dtype, covers=("arith.remf",)),
         elementwise(f"remainder_special_{dtype}", remainder, (quarters, specials), dtype, covers=("arith.remf",)),
     ]

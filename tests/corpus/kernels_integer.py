@@ -95,7 +95,7 @@ def scalar_arguments_kernel(y_ptr, a, b, c, flag, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + offsets, y + tl.cdiv(n, BLOCK) + tl.num_programs(0), mask=offsets < n)
 
 
-RING = ("arith.addi", "arith.subi", "arith.muli", "math.absi")
+RING = ("arith.addi", "arith.subi", "arith.muli")
 
 
 def _rows(name: str, kernel: object, operands: tuple, rows: int, dtype: str, covers: tuple[str, ...], out: str = "") -> Entry:
@@ -135,7 +135,7 @@ def _of_dtype(dtype: str) -> list[Entry]:
     sign = "s" if dtype in SIGNED else "u"
     shifts, divisions = ("arith.shli", f"arith.shr{sign}i"), (f"arith.div{sign}i", f"arith.rem{sign}i")
     return [
-        _rows("ring", ring_kernel, both, 5, dtype, RING),
+        _rows("ring", ring_kernel, both, 5, dtype, RING if sign == "u" else (*RING, "math.absi")),
         _rows("bitwise", bitwise_kernel, both, 4, dtype, ("arith.andi", "arith.ori", "arith.xori")),
         _rows("order", order_kernel, both, 3, dtype, (f"arith.max{sign}i", f"arith.min{sign}i", "arith.select")),
         _rows("compare", comparison_kernel, both, 7, dtype, ("arith.cmpi",), "bool"),
@@ -147,17 +147,19 @@ def _of_dtype(dtype: str) -> list[Entry]:
 
 
 def _rest() -> list[Entry]:
-    made = [elementwise(f"umulhi_{d}", multiply_high, pairs(d), d, covers=("tt.mulhiui",)) for d in ("int32", "int64", "uint32", "uint64")]
+    wide = ("int32", "int64", "uint32", "uint64")
+    made = [elementwise(f"umulhi_{d}", multiply_high, pairs(d), d, covers=("tt.mulhiui",)) for d in wide]
     positive = (integers("int32", COUNT, 41, low=0, high=10**6), integers("int32", COUNT, 42, low=1, high=99))
     made.append(elementwise("cdiv_int32", ceiling_division, positive, "int32", covers=("arith.divsi",)))
     multiples = (positive[1] * integers("int32", COUNT, 43, low=1, high=90) * 2 + positive[1], positive[1] * 2)
-    made.append(elementwise("true_division_int32", true_division, multiples, "int32", covers=("arith.sitofp", "arith.divf", "arith.fptosi")))
-    for name, scalars in (("one", (1, 16, 1, True)), ("other", (7, -100, 33, False)), ("wide", (2**40 + 3, 2**33, -(2**35), True))):
+    made.append(elementwise("true_division_int32", true_division, multiples, "int32", covers=("arith.sitofp", "arith.divf")))
+    scalars = {"one": (1, 16, 1, True), "other": (7, -100, 33, False), "wide": (2**40 + 3, 2**33, -(2**35), True)}
+    for name, values in scalars.items():
         made.append(
             Entry(
                 name=f"scalar_arguments_{name}",
                 kernel=scalar_arguments_kernel,
-                arguments=lambda scalars=scalars: (empty("int64", COUNT), *scalars, COUNT),
+                arguments=lambda values=values: (empty("int64", COUNT), *values, COUNT),
                 constexprs={"BLOCK": BLOCK},
                 covers=("tt.splat", "tt.get_num_programs"),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 import triton
@@ -9,9 +11,11 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from corpus.agreement import Ulp
-from corpus.entry import Entry
 from corpus.templates import elementwise
 from corpus.values import COUNT, exact, floats, from_bits, integers, noise, pairs, singles
+
+if TYPE_CHECKING:
+    from corpus.entry import Entry
 
 
 @triton.jit

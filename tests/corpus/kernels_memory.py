@@ -151,7 +151,7 @@ def _pointers() -> list[Entry]:
               arguments=lambda: (*tables, Addresses((2, 0, 1)), empty("float32", 192)), constexprs={"BLOCK": 64}),
         Entry(name="pointer_arithmetic", kernel=pointer_arithmetic_kernel, covers=("tt.ptr_to_int", "tt.bitcast", "arith.select"),
               arguments=lambda: (left, right, empty("int32", 256)), constexprs={"BLOCK": 64}),
-        Entry(name="backwards", kernel=backwards_kernel, covers=("tt.addptr", "ttg.barrier", "gpu.barrier"),
+        Entry(name="backwards", kernel=backwards_kernel, covers=("tt.addptr",),
               arguments=lambda: (left, empty("float32", 256), 250), constexprs={"BLOCK": 64}),
         Entry(name="hints", kernel=hints_kernel, covers=("llvm.intr.assume",),
               arguments=lambda: (left, empty("float32", 256), 250), constexprs={"BLOCK": 64}),

@@ -145,14 +145,14 @@ def _moves(dtype: str) -> list[Entry]:
         _entry(f"join_{dtype}", join_kernel, (line, other), ((dtype, 64),), "tt.join"),
         _entry(f"interleave_{dtype}", interleave_kernel, (line, other), ((dtype, 64),), "tt.join tt.reshape"),
         _entry(f"split_{dtype}", split_kernel, (square,), ((dtype, 32), (dtype, 32)), "tt.split"),
-        _entry(f"flip_{dtype}", flip_kernel, (line,), ((dtype, 32),), "tt.reduce arith.xori tt.bitcast"),
+        _entry(f"flip_{dtype}", flip_kernel, (line,), ((dtype, 32),), "tt.reduce arith.xori"),
     ]
 
 
 def _orders(dtype: str) -> list[Entry]:
     """Return entries that compare elements: no NaN, no zeros of two signs."""
     x = integers(dtype, 512, 6, low=1, high=120)
-    sorting = "tt.reduce arith.cmpf arith.cmpi arith.xori tt.bitcast"
+    sorting = "tt.reduce arith.xori arith.select"
     return [
         _entry(f"sort_{dtype}", sort_kernel, (x,), ((dtype, 32),), sorting, DESCENDING=False),
         _entry(f"sort_descending_{dtype}", sort_kernel, (x,), ((dtype, 32),), sorting, DESCENDING=True),

@@ -7,7 +7,7 @@ Writes OUT_DIR/h200.npz (the outputs' bits) and OUT_DIR/h200.json (the machine, 
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import platform
 import sys
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import triton
+from triton.backends.compiler import GPUTarget
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -30,8 +31,6 @@ class OfflineDriver:
     """What Triton asks of a driver in order to compile without a GPU."""
 
     def __init__(self, capability: int) -> None:
-        from triton.backends.compiler import GPUTarget
-
         self.target = GPUTarget("cuda", capability, 32)
 
     def get_current_target(self) -> Any:
@@ -94,7 +93,7 @@ def machine() -> dict[str, str]:
         "triton": triton.__version__,
         "python": platform.python_version(),
         "machine": platform.platform(),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -106,6 +105,12 @@ def write(folder: Path, arrays: dict[str, np.ndarray], statuses: dict[str, Any])
     (folder / "h200.json").write_text(text + "\n")
 
 
+def say(line: str) -> None:
+    """Write one line at once: what was done is known when a later entry hangs."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def run(entries: dict[str, Entry], folder: Path | None) -> dict[str, Any]:
     """Attempt every entry and return the statuses by name; `folder` None means compile only."""
     arrays: dict[str, np.ndarray] | None = None if folder is None else {}
@@ -115,7 +120,7 @@ def run(entries: dict[str, Entry], folder: Path | None) -> dict[str, Any]:
             write(folder, arrays or {}, statuses)
         statuses[name] = attempt(entry, arrays)
         if statuses[name]["status"] == "error":
-            print(f"{name}: {statuses[name]['error']}", flush=True)
+            say(f"{name}: {statuses[name]['error']}")
     if folder is not None:
         write(folder, arrays or {}, statuses)
     return statuses
@@ -144,7 +149,7 @@ def main() -> int:
     entries = {name: entry for name, entry in all_entries().items() if options.only in name}
     statuses = run(entries, None if options.compile_only else options.folder)
     failed = sum(status["status"] == "error" for status in statuses.values())
-    print(f"triton {triton.__version__}: {len(statuses)} entries, {failed} failed, {time.monotonic() - started:.0f} s")
+    say(f"triton {triton.__version__}: {len(statuses)} entries, {failed} failed, {time.monotonic() - started:.0f} s")
     return int(failed > 0)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 import triton
 import triton.language as tl
 
 from corpus.entry import Entry, empty
 from corpus.values import BLOCK, COUNT
+
+if TYPE_CHECKING:
+    import torch
 
 
 @triton.jit
