@@ -121,6 +121,7 @@ def test_a_spin_lock_in_lock_step_is_stopped_and_named():
 CLAIMED = {operation: name for name in TAKEN for operation in all_entries()[name].covers}
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated:UserWarning")
 @pytest.mark.parametrize("operation", CLAIMED)
 def test_an_entry_contains_the_operation_that_it_names(operation):
     entry = all_entries()[CLAIMED[operation]]
