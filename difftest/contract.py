@@ -43,7 +43,9 @@ class Contract:
         if self.max_variants is not None and self.max_variants < 1:
             raise InvalidContract(f"max_variants={self.max_variants}: expected at least 1, or None for no limit")
         contracted = (*self.do_not_specialize, *self.do_not_specialize_on_alignment)
-        for name in self.vary:
+        for name, move in self.vary.items():
+            if not callable(move):
+                raise InvalidContract(f"vary[{name!r}]={move!r} is not a function from a case to cases")
             if name not in contracted:
                 raise InvalidContract(f"vary names {name!r}, which the contract lets cause compiles{suggestion(name, contracted)}")
 

@@ -270,6 +270,16 @@ class _AnyKernel(dict[str, Any]):
         return self
 
 
+class _ForgetfulKeys(dict[Any, str]):
+    """A cache of key texts that keeps none.
+
+    Triton's own takes constexprs 1, 1.0 and True for one key, whichever came first: a key asked here must not depend on that.
+    """
+
+    def __setitem__(self, _made: Any, _key: str) -> None:
+        pass
+
+
 class _KeyProbe:
     """Stands in for a `JITFunction` in Triton's own `run(..., warmup=True)`, up to the moment where it has the key."""
 
@@ -287,7 +297,7 @@ class _KeyProbe:
             self.bound = binder(*args, **kwargs)
             return self.bound
 
-        caches: tuple[Any, ...] = (self.kernels, {}, target, backend, recording)
+        caches: tuple[Any, ...] = (self.kernels, _ForgetfulKeys(), target, backend, recording)
         self.device_caches: defaultdict[Any, Any] = defaultdict(lambda: caches)
 
 
