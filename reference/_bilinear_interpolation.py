@@ -59,7 +59,7 @@ def _cells(index: torch.Tensor, scale: float, num_grid: int, dtype: torch.dtype)
 
 
 def scipy_interpolation(
-    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, _dtype: Any
+    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, dtype: Any
 ) -> np.ndarray:
     """Return `(t*h*w, hidden)` rows in float64, by an interpolator on the grid.
 
@@ -84,7 +84,7 @@ def _points(h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge
 
 
 def interpolation_scales(
-    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, _dtype: Any
+    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, dtype: Any
 ) -> np.ndarray:
     """Return the sum of `|weight * value|` of each element, `(t*h*w, hidden)` float64.
 
@@ -96,12 +96,13 @@ def interpolation_scales(
     (h_floor, w_floor), (dh, dw) = np.floor(points).astype(np.int64).T, (points % 1).T
     h_ceil, w_ceil = np.minimum(h_floor + 1, num_grid - 1), np.minimum(w_floor + 1, num_grid - 1)
     both, only_h, only_w, neither = dh * dw, dh * (1 - dw), (1 - dh) * dw, (1 - dh) * (1 - dw)
-    sizes = np.abs(weight).reshape(num_grid, num_grid, -1)
-    frame = both[:, None] * sizes[h_ceil, w_ceil]
-    for share, cancelled, value in (
-        (only_h, both, sizes[h_ceil, w_floor]),
-        (only_w, both, sizes[h_floor, w_ceil]),
-        (neither, both + only_w, sizes[h_floor, w_floor]),
-    ):
-        frame += (share + _CANCELLED_SHARE * cancelled)[:, None] * value
+    table = np.abs(weight.reshape(num_grid, num_grid, -1))
+    terms = (
+        (both, 0.0, table[h_ceil, w_ceil]),
+        (only_h, both, table[h_ceil, w_floor]),
+        (only_w, both, table[h_floor, w_ceil]),
+        (neither, both + only_w, table[h_floor, w_floor]),
+    )
+    with np.errstate(invalid="ignore"):  # 0 * inf, in a table that is not finite
+        frame = sum((share + _CANCELLED_SHARE * cancelled)[:, None] * value for share, cancelled, value in terms)
     return np.tile(frame, (t, 1))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
+from difftest.contract import Contract
+from difftest.spec import KernelSpec, register
+from difftest.tolerance import error_ratio
+from kernels.bilinear_pos_embed import bilinear_pos_embed, bilinear_pos_embed_kernel
+from reference import _bilinear_cases as launches
 from reference._bilinear_interpolation import interpolation_scales, scipy_interpolation, torch_interpolation
+
+if TYPE_CHECKING:
+    import torch
+
+    from difftest.case import Case
+    from difftest.tensors import Tensors
 
 
 def torch_reference(
@@ -35,3 +45,37 @@ def _cells_per_patch(h: int, w: int, num_grid: int) -> np.ndarray:
     """Return how many cells of the table one patch spans along h and along w; 0 where there is one patch."""
     patches = np.array([h, w])
     return np.where(patches > 1, (num_grid - 1) / np.maximum(patches - 1, 1), 0.0)
+
+
+def inputs(case: Case, tensors: Tensors) -> dict[str, Any]:
+    """Return the keyword arguments of the launch."""
+    sizes = {"t": case.t, "h": case.h, "w": case.w, "num_grid_per_side": case.num_grid, "merge_size": case.merge}
+    return {"weight": launches.table(case, tensors), **sizes, "dtype": launches.table_and_output(case.dtype)[1]}
+
+
+# Fusion drops the rounding of `row * scale` before the floor is taken off, of one product in each weight and of three of the four products:
+# it can only take roundings away. Twice the error of the plain computation, and one ULP where that happens to be exact, is generous.
+SPEC = register(
+    KernelSpec(
+        name="bilinear_pos_embed",
+        kernels=(bilinear_pos_embed_kernel,),
+        launch=bilinear_pos_embed,
+        outputs=("embeddings",),
+        dtypes=launches.DTYPES,
+        cases=launches.cases,
+        inputs=inputs,
+        torch_reference=torch_reference,
+        scipy_reference=scipy_reference,
+        scales=scales,
+        tolerance=error_ratio(c=2.0, floor=1.0),
+        contract=Contract(
+            do_not_specialize=("H", "W"),
+            max_variants=1,
+            vary={"H": launches.through_classes("h"), "W": launches.through_classes("w")},
+        ),
+        examples=launches.examples,
+        cut=launches.cut,
+        finite=launches.is_finite,
+        strict=True,
+    )
+)
