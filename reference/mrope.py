@@ -14,6 +14,12 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from difftest.contract import Contract
+from difftest.spec import KernelSpec, register
+from difftest.tolerance import error_ratio
+from kernels.mrope import mrope_from_positions, mrope_kernel
+from reference import _mrope_cases as launches
+
 Section = tuple[int, int, int]
 
 
@@ -22,10 +28,10 @@ def torch_reference(
     q: torch.Tensor,
     k: torch.Tensor,
     cos_sin_cache: torch.Tensor,
+    *,
     mrope_section: Section,
     head_size: int,
     rotary_dim: int,
-    *,
     interleaved: bool,
     neox_style: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,10 +76,10 @@ def scipy_reference(
     q: np.ndarray,
     k: np.ndarray,
     cos_sin_cache: np.ndarray,
+    *,
     mrope_section: Section,
     head_size: int,
     rotary_dim: int,
-    *,
     interleaved: bool,
     neox_style: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +93,10 @@ def scales(
     q: np.ndarray,
     k: np.ndarray,
     cos_sin_cache: np.ndarray,
+    *,
     mrope_section: Section,
     head_size: int,
     rotary_dim: int,
-    *,
     interleaved: bool,
     neox_style: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -129,3 +135,28 @@ def _applied(rotation: sparse.csr_array, x: np.ndarray, head_size: int, rotary_d
     columns = heads[..., :rotary_dim].transpose(0, 2, 1).reshape(tokens * rotary_dim, heads.shape[1])
     turned = (rotation @ columns).reshape(tokens, rotary_dim, heads.shape[1]).transpose(0, 2, 1)
     return np.concatenate([turned, heads[..., rotary_dim:]], axis=-1).reshape(x.shape)
+
+
+# Fusion leaves out the rounding of one product of each element, so the error is at most that of the plain computation; twice that, and one
+# ULP where that happens to be exact, is generous. Two row strides, each a multiple of 16 or not or 1, make up to nine keys.
+SPEC = register(
+    KernelSpec(
+        name="mrope",
+        kernels=(mrope_kernel,),
+        launch=mrope_from_positions,
+        outputs=("q", "k"),
+        in_place=("q", "k"),
+        dtypes=launches.DTYPES,
+        cases=launches.cases,
+        inputs=launches.inputs,
+        torch_reference=torch_reference,
+        scipy_reference=scipy_reference,
+        scales=scales,
+        tolerance=error_ratio(c=2.0, floor=1.0),
+        contract=Contract(do_not_specialize=("num_tokens",), max_variants=9, vary={"num_tokens": launches.through_token_classes}),
+        examples=launches.examples,
+        cut=launches.cut,
+        finite=launches.is_finite,
+        strict=True,
+    )
+)

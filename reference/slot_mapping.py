@@ -15,6 +15,14 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from difftest.contract import Contract
+from difftest.policy import SpecializationPolicy
+from difftest.spec import KernelSpec, register
+from difftest.tolerance import exact
+from kernels.slot_mapping import slot_mapping as launch
+from kernels.slot_mapping import slot_mapping_kernel
+from reference import _slot_mapping_cases as launches
+
 NO_SLOT = -1
 
 
@@ -77,3 +85,30 @@ def scipy_reference(
     slots = np.full(slot_mapping.shape, NO_SLOT, dtype=np.int64)
     slots[token] = (selection @ block_table.ravel())[token] * kernel_block_size + offset[token]
     return (slots,)
+
+
+# Stride, width and block size are specialized, each as 1, a multiple of 16 or neither: up to 27 keys.
+SPEC = register(
+    KernelSpec(
+        name="slot_mapping",
+        kernels=(slot_mapping_kernel,),
+        launch=launch,
+        outputs=("slot_mapping",),
+        writes=("slot_mapping",),
+        dtypes=("int64",),
+        cases=launches.cases,
+        inputs=launches.inputs,
+        torch_reference=torch_reference,
+        scipy_reference=scipy_reference,
+        tolerance=exact,
+        contract=Contract(
+            do_not_specialize=("num_tokens", "max_num_tokens"),
+            max_variants=27,
+            vary={"num_tokens": launches.through_token_counts, "max_num_tokens": launches.through_padded_lengths},
+        ),
+        policies=(SpecializationPolicy("num_tokens_only", do_not_specialize=("num_tokens",)),),
+        examples=launches.examples,
+        cut=launches.cut,
+        strict=True,
+    )
+)
