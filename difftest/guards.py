@@ -155,7 +155,8 @@ def _gap_breaches(room: _Room, site: str) -> Iterator[str]:
         return
     changed = room.inside != room.original
     for _, view in room.views:
-        _bytes_of(changed, room, view).fill_(False)  # noqa: FBT003 - the value written
+        if view.numel():  # an empty view has no address to count from
+            _bytes_of(changed, room, view).fill_(False)  # noqa: FBT003 - the value written
     count = int(torch.count_nonzero(changed))
     if count:
         names = ", ".join(dict.fromkeys(name for name, _ in room.views))
