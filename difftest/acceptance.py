@@ -109,7 +109,9 @@ def statistics(errors: torch.Tensor, tile_rows: int | None) -> torch.Tensor:
 
 def _peak_and_p99(table: torch.Tensor) -> torch.Tensor:
     rank = (99 * table.shape[1] + 99) // 100
-    return torch.stack((table.amax(1), table.kthvalue(rank, 1).values), 1)
+    # CUDA's kthvalue gives a row to one block, and the whole output is one row; a sort uses the whole GPU.
+    p99 = table.sort(1).values[:, rank - 1] if table.is_cuda else table.kthvalue(rank, 1).values
+    return torch.stack((table.amax(1), p99), 1)
 
 
 def _table(errors: Errors, tolerance: Tolerance, tile_rows: int | None) -> _Table:
