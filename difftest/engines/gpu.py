@@ -41,6 +41,6 @@ def _target(device: torch.device) -> str:
 
     if torch.version.hip:
         architecture: str = torch.cuda.get_device_properties(device).gcnArchName
-        return f"hip:{architecture.split(':')[0]}"
+        return f"hip:{architecture.partition(':')[0]}"
     major, minor = torch.cuda.get_device_capability(device)
     return f"cuda:{major * 10 + minor}"

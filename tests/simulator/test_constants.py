@@ -45,7 +45,8 @@ def test_a_constant_that_is_no_splat_is_refused(text):
 
 
 def test_bfloat16_rounds_ties_to_even_and_overflows_to_infinity():
-    values = np.array([0x3F80_8000, 0x3F81_8000, 0x3F80_8001, 0x3F80_7FFF, 0x7F7F_FFFF, 0x7F80_0000, 0x0000_8000], dtype=np.uint32).view(np.float32)
+    bits = [0x3F80_8000, 0x3F81_8000, 0x3F80_8001, 0x3F80_7FFF, 0x7F7F_FFFF, 0x7F80_0000, 0x0000_8000]
+    values = np.array(bits, dtype=np.uint32).view(np.float32)
     assert [hex(bits) for bits in to_stored(rounded(values, "bf16"), "bf16")] == [
         "0x3f80", "0x3f82", "0x3f81", "0x3f80", "0x7f80", "0x7f80", "0x0",
     ]  # fmt: skip

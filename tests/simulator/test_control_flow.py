@@ -30,12 +30,28 @@ def test_each_instance_leaves_a_loop_at_its_own_bound(simulator):
 
 
 @triton.jit
+def doubled(times_ptr, out_ptr):
+    p = tl.program_id(0)
+    x = 0
+    for index in range(tl.load(times_ptr + p)):
+        x = 2 * x + index
+    tl.store(out_ptr + p, x)
+
+
+@pytest.mark.usefixtures("simulator")
+def test_what_a_loop_carries_stays_as_it_was_when_the_instance_left():
+    out = torch.full((5,), 99, dtype=torch.int32)
+    doubled[(5,)](torch.tensor([3, 0, 5, 1, -2], dtype=torch.int32), out)
+    assert out.tolist() == [4, 0, 26, 0, 0]
+
+
+@triton.jit
 def collatz(x_ptr, out_ptr):
     p = tl.program_id(0)
     x = tl.load(x_ptr + p)
     steps = 0
     while x > 1:
-        if x % 2 == 0:
+        if x % 2 == 0:  # noqa: SIM108 - scf.if is what is tested
             x = x // 2
         else:
             x = 3 * x + 1
@@ -153,12 +169,13 @@ def endless(out_ptr, x):
 
 def test_a_loop_that_does_not_end_is_stopped_with_its_line(simulator):
     simulator.max_loop_rounds = 50
-    with pytest.raises(LaunchFailure, match=r"a loop still ran after 50 rounds, program \(0, 0, 0\), at tests/simulator/test_control_flow.py:\d+: "):
+    line = r"tests/simulator/test_control_flow.py:\d+: "
+    with pytest.raises(LaunchFailure, match=r"a loop still ran after 50 rounds, program \(0, 0, 0\), at " + line):
         endless[(1,)](torch.zeros(1, dtype=torch.int32), 5)
 
 
 @triton.jit
-def optional(x_ptr, extra_ptr, out_ptr, one, pair, N: tl.constexpr):
+def optional(x_ptr, extra_ptr, out_ptr, one, pair, N: tl.constexpr):  # noqa: PLR0917 - a launch
     i = tl.arange(0, N)
     x = tl.load(x_ptr + i * one) * pair[0] + pair[1]
     if extra_ptr is not None:

@@ -57,7 +57,7 @@ def test_softmax_agrees_with_torch(dtype):
 
 
 @triton.jit
-def rms_norm_kernel(x_ptr, w_ptr, y_ptr, n_cols, eps, BLOCK: tl.constexpr, RECIPROCAL: tl.constexpr):
+def rms_norm_kernel(x_ptr, w_ptr, y_ptr, n_cols, eps, BLOCK: tl.constexpr, RECIPROCAL: tl.constexpr):  # noqa: PLR0917 - a launch
     row = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, BLOCK)
     mask = c < n_cols
@@ -80,7 +80,7 @@ def test_rms_norm_agrees_with_torch(dtype, reciprocal):
 
 
 @triton.jit
-def reduced(x_ptr, out_ptr, where_ptr, scan_ptr, back_ptr, M: tl.constexpr, N: tl.constexpr):
+def reduced(x_ptr, out_ptr, where_ptr, scan_ptr, back_ptr, M: tl.constexpr, N: tl.constexpr):  # noqa: PLR0917 - a launch
     p = tl.program_id(0)
     at = p * M * N + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
     x = tl.load(x_ptr + at)
@@ -135,6 +135,20 @@ def counted(counts_ptr, old_ptr, N: tl.constexpr):
     p = tl.program_id(0)
     i = tl.arange(0, N)
     tl.store(old_ptr + p * N + i, tl.atomic_add(counts_ptr + i % 2, 1))
+
+
+@triton.jit
+def gathered_on_one(count_ptr, last_ptr, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    tl.atomic_add(count_ptr + lanes * 0, 1)
+    tl.store(last_ptr + tl.zeros((N,), tl.int32), lanes)
+
+
+def test_lanes_that_share_an_address_all_act():
+    count, last = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    gathered_on_one[(3,)](count, last, N=16)
+    assert count.item() == 48
+    assert last.item() == 15
 
 
 def test_atomics_apply_once_for_every_lane_and_instance():

@@ -5,7 +5,7 @@ import torch
 
 from difftest.engines import default_engine_name, engine_named
 from difftest.engines.simulator.program import Program
-from difftest.errors import EngineUnavailable, Unsupported, UnknownName, UnknownTarget
+from difftest.errors import EngineUnavailable, UnknownName, UnknownTarget, Unsupported
 
 TEXT = """
 #loc = loc("kernels/made_up.py":3:0)
@@ -42,8 +42,10 @@ def test_a_known_operation_written_as_text_runs():
         ),
         (
             '%1 = "arith.mulf"(%0, %0) <{fastmath = #arith.fastmath<reassoc>}> : (f32, f32) -> f32 loc(#loc1)',
-            "the simulator does not know the attribute fastmath = #arith.fastmath<reassoc> of arith.mulf, at kernels/made_up.py:7; "
-            "run this kernel on a GPU",
+            (
+                "the simulator does not know the attribute fastmath = #arith.fastmath<reassoc> of arith.mulf, at kernels/made_up.py:7; "
+                "run this kernel on a GPU"
+            ),
         ),
         (
             '%1 = "arith.mulf"(%0, %0) <{fastmath = #arith.fastmath<none>, novel = 3 : i32}> : (f32, f32) -> f32 loc(#loc1)',

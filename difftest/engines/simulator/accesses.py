@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from difftest.engines.simulator import atomics
-from difftest.engines.simulator.memory import Access, load, store
+from difftest.engines.simulator.memory import Access, Touch, load, store, touches
 from difftest.engines.simulator.run import positions_of
 from difftest.engines.simulator.translation import operation
-from difftest.errors import LaunchFailure
+from difftest.errors import LaunchFailure, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from difftest.engines.simulator.mlir import Operation
     from difftest.engines.simulator.run import Run
     from difftest.engines.simulator.translation import Frame, Step, Translator
+    from difftest.engines.simulator.values import Pointers
 
 
 def _access(op: Operation, verb: str, translator: Translator) -> Access:
     kind = op.operand_types[0]
-    return Access(verb, kind.pointee, len(kind.shape), translator.where(op))
+    return Access(verb, kind.pointee, kind.shape, translator.where(op))
 
 
 def _optional(slot: int | None) -> Callable[[Frame], Any]:
@@ -60,7 +61,8 @@ def _read_modify_write(op: Operation, attributes: Attributes, translator: Transl
     mask_of, result = _optional(mask[0] if mask else None), translator.define(op.results[0])
 
     def step(frame: Frame, run: Run) -> None:
-        frame[result] = atomics.read_modify_write(run, access, frame[pointer], (frame[value],), mask_of(frame), combine)
+        touch = _only_touch(run, access, frame[pointer], mask_of(frame))
+        frame[result] = atomics.read_modify_write(touch, (frame[value],), combine)
 
     return step
 
@@ -68,15 +70,21 @@ def _read_modify_write(op: Operation, attributes: Attributes, translator: Transl
 @operation("tt.atomic_cas")
 def _compare_and_swap(op: Operation, _attributes: Attributes, translator: Translator) -> Step:
     access = _access(op, "atomic", translator)
+    combine = atomics.swapped_if_equal(access.element)
     pointer, expected, value = translator.slots(op.operands)
     result = translator.define(op.results[0])
 
     def step(frame: Frame, run: Run) -> None:
-        frame[result] = atomics.read_modify_write(
-            run, access, frame[pointer], (frame[expected], frame[value]), None, atomics.swapped_if_equal(access.element)
-        )
+        touch = _only_touch(run, access, frame[pointer], None)
+        frame[result] = atomics.read_modify_write(touch, (frame[expected], frame[value]), combine)
 
     return step
+
+
+def _only_touch(run: Run, access: Access, pointers: Pointers, mask: Any) -> Touch:
+    if not isinstance(pointers.origin, int):
+        raise Unsupported(f"the simulator does not know an atomic whose pointers mix tensors, at {access.where()}")
+    return next(touches(run, access, pointers, mask))
 
 
 @operation("tt.assert")

@@ -62,7 +62,7 @@ class Allocation:
         if self.extent == 0:
             return np.empty(0, dtype=np.uint8)
         tensor = self.tensor.detach()
-        storage = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())  # type: ignore[call-overload]
+        storage = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
         start = tensor.storage_offset() * self.itemsize
         whole: NDArray[np.uint8] = storage.numpy()[start : start + self.extent * self.itemsize]
         return whole
@@ -76,8 +76,8 @@ class Allocation:
         if itemsize == self.itemsize:
             return owned
         of_bytes = np.repeat(owned, self.itemsize)
-        owned_items: NDArray[np.bool_] = of_bytes[: len(of_bytes) // itemsize * itemsize].reshape(-1, itemsize).all(axis=1)
-        return owned_items
+        owned_items: Any = of_bytes[: len(of_bytes) // itemsize * itemsize].reshape(-1, itemsize).all(axis=1)
+        return owned_items  # type: ignore[no-any-return]
 
 
 def _extent(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

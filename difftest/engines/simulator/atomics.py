@@ -8,15 +8,12 @@ import numpy as np
 
 from difftest.engines.simulator.formats import format_of, from_stored, rounded, to_stored
 from difftest.engines.simulator.integers import unsigned
-from difftest.engines.simulator.memory import checked
 from difftest.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from difftest.engines.simulator.memory import Access
-    from difftest.engines.simulator.run import Run
-    from difftest.engines.simulator.values import Pointers
+    from difftest.engines.simulator.memory import Touch
 
 _BY_NUMBER: dict[int, Callable[..., Any]] = {
     1: np.bitwise_and,
@@ -45,23 +42,16 @@ def swapped_if_equal(element: str) -> Callable[..., Any]:
     return lambda old, expected, new: np.where(to_stored(old, element) == to_stored(expected, element), new, old)
 
 
-def read_modify_write(
-    run: Run, access: Access, pointers: Pointers, operands: tuple[Any, ...], mask: Any, combine: Callable[..., Any]
-) -> Any:
-    """Apply `combine(old, *operands)` at each pointer under the mask and return the old values (zero where masked off)."""
-    if not isinstance(pointers.origin, int):
-        raise Unsupported(f"the simulator does not know an atomic whose pointers mix tensors, at {access.where()}")
-    mask = run.under_active(mask, access.rank)
-    allocation = run.allocations[pointers.origin]
-    index = checked(run, access, allocation, pointers.offset, mask)
-    # An atomic acts once per instance, also where address and operand are the same for all.
-    shape = np.broadcast_shapes((run.count, *(1,) * access.rank), index.shape, *(operand.shape for operand in operands))
-    shape = shape if mask is None else np.broadcast_shapes(shape, mask.shape)
+def read_modify_write(touch: Touch, operands: tuple[Any, ...], combine: Callable[..., Any]) -> Any:
+    """Apply `combine(old, *operands)` at each offset under the mask and return the old values (zero where masked off)."""
+    index, element, mask = touch.index(), touch.access.element, touch.mask
+    # An atomic acts once for each lane of each instance, also where address and operand are the same for all.
+    shape = (touch.run.count, *touch.access.shape)
     on = np.ones(shape, dtype=np.bool_) if mask is None else np.broadcast_to(mask, shape)
-    old = np.zeros(shape, dtype=format_of(access.element).held)
+    old = np.zeros(shape, dtype=format_of(element).held)
     targets = np.broadcast_to(index, shape)[on]
     values = [np.broadcast_to(operand, shape)[on] for operand in operands]
-    old[on] = _one_after_the_other(allocation.raw(format_of(access.element).itemsize), access.element, targets, values, combine)
+    old[on] = _one_after_the_other(touch.raw, element, targets, values, combine)
     return old
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _HINTS = {
     "cache", "evict", "cachePolicy", "isVolatile", "tt.divisibility", "tt.contiguity", "tt.constancy", "tt.num_stages", "tt.flatten",
     "tt.disallow_acc_multi_buffer", "tt.warp_specialize", "tt.loop_unroll_factor", "llvm.loop_annotation", "noinline", "allow_reorder",
-    "efficient_layout", "sem", "scope", "isSigned", "padding", "loop_annotation",
+    "efficient_layout", "sem", "scope", "padding",
 }  # fmt: skip
 _NEUTRAL = {
     "fastmath": {"#arith.fastmath<none>"},
@@ -92,7 +92,7 @@ def constant(text: str) -> tuple[NDArray[Any], str]:
     return _number(match[1], match[2]), match[2]
 
 
-def _number(text: str, element: str) -> NDArray[Any]:
+def _number(text: str, element: str) -> Any:
     form = format_of(element)
     if text in {"true", "false"}:
         return from_python(text == "true", element)

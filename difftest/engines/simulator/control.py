@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,41 +80,51 @@ def _each_branch(frame: Frame, run: Run, taken: Any, then: Body | None, otherwis
 @operation("scf.for")
 def _for(op: Operation, _attributes: Attributes, translator: Translator) -> Step:
     low, high, step_slot, *starts = translator.slots(op.operands)
-    body, where = Body(op.regions[0][0], translator), translator.where(op)
-    held, results = format_of(op.operand_types[0].element).held, translator.defined(op.results)
+    loop = _For(Body(op.regions[0][0], translator), translator.where(op), format_of(op.operand_types[0].element).held)
+    results = translator.defined(op.results)
 
     def step(frame: Frame, run: Run) -> None:
         bounds = (frame[low], frame[high], frame[step_slot])
-        values = [frame[slot] for slot in starts]
-        if all(is_uniform(bound) for bound in bounds):
-            rounds = range(*(int(bound[0]) for bound in bounds))
-            _refuse_endless(len(rounds), run, where)
-            for index in rounds:
-                values = body(frame, run, [np.array([index], dtype=held), *values])
-        else:
-            values = _for_each(frame, run, body, bounds, values, where)
-        _put(frame, results, values)
+        go = loop.together if all(is_uniform(bound) for bound in bounds) else loop.each
+        _put(frame, results, go(frame, run, bounds, [frame[slot] for slot in starts]))
 
     return step
 
 
-def _for_each(frame: Frame, run: Run, body: Body, bounds: tuple[Any, Any, Any], values: list[Any], where: Callable[[], str]) -> list[Any]:
-    index, high, step = bounds
-    before, rounds = run.active, 0
-    live = _both(before, index < high)
-    try:
-        while live.any():
-            rounds += 1
-            _refuse_endless(rounds, run, where)
-            run.active = live
-            new = body(frame, run, [index, *values])
-            values = [merged(live, *pair) for pair in zip(new, values, strict=True)]
-            following = index + step
-            live = live & (following < high) & (following > index)  # an index that wraps has passed every bound
-            index = following
-    finally:
-        run.active = before
-    return values
+@dataclass(frozen=True)
+class _For:
+    """A counted loop; `bounds` are its first index, its end and its step."""
+
+    body: Body
+    where: Callable[[], str]
+    held: np.dtype[Any]
+
+    def together(self, frame: Frame, run: Run, bounds: tuple[Any, Any, Any], values: list[Any]) -> list[Any]:
+        """Run the loop with bounds that are the same for all instances."""
+        rounds = range(*(int(bound[0]) for bound in bounds))
+        _refuse_endless(len(rounds), run, self.where)
+        for index in rounds:
+            values = self.body(frame, run, [np.array([index], dtype=self.held), *values])
+        return values
+
+    def each(self, frame: Frame, run: Run, bounds: tuple[Any, Any, Any], values: list[Any]) -> list[Any]:
+        """Run the loop until the last instance has left it."""
+        index, high, step = bounds
+        before, rounds = run.active, 0
+        live = _both(before, index < high)
+        try:
+            while live.any():
+                rounds += 1
+                _refuse_endless(rounds, run, self.where)
+                run.active = live
+                new = self.body(frame, run, [index, *values])
+                values = [merged(live, *pair) for pair in zip(new, values, strict=True)]
+                following = index + step
+                live = live & (following < high) & (following > index)  # an index that wraps has passed every bound
+                index = following
+        finally:
+            run.active = before
+        return values
 
 
 @operation("scf.while")
@@ -148,9 +159,7 @@ def _while_any(frame: Frame, run: Run, bodies: tuple[Body, Body], values: list[A
             run.active = _both(run.active, condition)
             if not run.active.any():
                 return results
-        new = body(frame, run, forwarded)
-        # An instance that has left keeps its results above; what it carries on is never read.
-        values = new
+        values = body(frame, run, forwarded)  # what an instance carries on that has left is never read: its results are kept above
 
 
 def _refuse_endless(rounds: int, run: Run, where: Callable[[], str]) -> None:

@@ -53,7 +53,8 @@ class SimulatorEngine:
 
 def _text(source: Any, jit: Any, target: Any, options: Mapping[str, Any]) -> str:
     made_of = (source.signature, source.constants, source.attrs, options)
-    key = (jit.fn.__code__.co_filename, jit.cache_key, triton_adapter.target_text(target), *(repr(sorted(part.items(), key=repr)) for part in made_of))
+    parts = (repr(sorted(part.items(), key=repr)) for part in made_of)
+    key = (jit.fn.__code__.co_filename, jit.cache_key, triton_adapter.target_text(target), *parts)
     if key not in _texts:
         _texts[key] = triton_adapter.ttir(source, target, options)
     return _texts[key]

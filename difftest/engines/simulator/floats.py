@@ -42,6 +42,12 @@ def _zeros_ordered(result: Any, a: Any, b: Any, of_zeros: Callable[..., Any]) ->
     return np.where(zero & (a == b), of_zeros(a, b), result) if zero.any() else result
 
 
+def _erf(values: Any) -> Any:
+    from scipy.special import erf  # noqa: PLC0415 - few kernels need it
+
+    return erf(values).astype(values.dtype)
+
+
 _ROUNDED: dict[str, Callable[..., Any]] = {
     "arith.addf": np.add,
     "arith.subf": np.subtract,
@@ -58,7 +64,7 @@ _ROUNDED: dict[str, Callable[..., Any]] = {
     "math.sin": np.sin,
     "math.cos": np.cos,
     "math.tanh": np.tanh,
-    "math.erf": lambda a: _erf(a),
+    "math.erf": _erf,
     "math.rsqrt": lambda a: (1.0 / np.sqrt(a.astype(np.float64))).astype(a.dtype),
 }
 _EXACT: dict[str, Callable[..., Any]] = {
@@ -71,12 +77,6 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "math.floor": np.floor,
     "math.ceil": np.ceil,
 }
-
-
-def _erf(values: Any) -> Any:
-    from scipy.special import erf  # noqa: PLC0415 - few kernels need it
-
-    return erf(values).astype(values.dtype)
 
 
 @elementwise(*_ROUNDED)

@@ -73,7 +73,7 @@ def rounded(values: NDArray[Any], element: str) -> NDArray[Any]:
     return _rounded_to_bfloat16(values if values.dtype == np.float32 else _float32_by_rounding_to_odd(values))
 
 
-def _rounded_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _rounded_to_bfloat16(values: NDArray[Any]) -> NDArray[Any]:
     bits = values.view(np.uint32)
     # Half of the last place, less one when that place is even: the carry of the sum rounds to nearest even.
     result = bits >> np.uint32(16)
@@ -87,7 +87,7 @@ def _rounded_to_bfloat16(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return result.view(np.float32)
 
 
-def _float32_by_rounding_to_odd(values: NDArray[np.float64]) -> NDArray[np.float32]:
+def _float32_by_rounding_to_odd(values: NDArray[Any]) -> Any:
     """Return float32 whose last bit is sticky, so that a second rounding gives what one rounding would have given."""
     near = values.astype(np.float32)
     back = near.astype(np.float64)
@@ -96,7 +96,7 @@ def _float32_by_rounding_to_odd(values: NDArray[np.float64]) -> NDArray[np.float
     return (bits | inexact).view(np.float32)
 
 
-def from_stored(bits: NDArray[Any], element: str) -> NDArray[Any]:
+def from_stored(bits: NDArray[Any], element: str) -> Any:
     """Return the values whose memory holds `bits` (unsigned integers of the element's width)."""
     if element == "bf16":
         wide = bits.astype(np.uint32)

@@ -86,23 +86,10 @@ def _unsigned_remainder(a: Any, b: Any) -> Any:
     return np.where(zero, a, a % np.where(zero, b.dtype.type(1), b))
 
 
-def _shift_left(a: Any, b: Any) -> Any:
-    return _shift(np.left_shift, a, b)
-
-
-def _shift(function: Callable[..., Any], a: Any, b: Any) -> Any:
-    """Shift by the amount as unsigned; an amount past the width shifts everything out."""
-    amount, width = unsigned(b), 8 * a.dtype.itemsize
-    past = amount >= width
-    if not past.any():
-        return function(a, b)
-    shifted = function(a, np.where(past, b.dtype.type(width - 1), b))
-    return function(shifted, past.astype(a.dtype))
-
-
 def _high_half(a: Any, b: Any) -> Any:
     if a.dtype == np.int32:
-        return ((a.view(np.uint32).astype(np.uint64) * b.view(np.uint32).astype(np.uint64)) >> np.uint64(32)).astype(np.uint32).view(np.int32)
+        product = unsigned(a).astype(np.uint64) * unsigned(b)
+        return (product >> np.uint64(32)).astype(np.uint32).view(np.int32)
     half, low = np.uint64(32), np.uint64(0xFFFF_FFFF)
     x, y = a.view(np.uint64), b.view(np.uint64)
     cross = (x >> half) * (y & low) + (((x & low) * (y & low)) >> half)
@@ -117,9 +104,10 @@ _DEFINED: dict[str, Callable[..., Any]] = {
     "arith.remui": _on_unsigned(_unsigned_remainder),
     "arith.maxui": _on_unsigned(np.maximum),
     "arith.minui": _on_unsigned(np.minimum),
-    "arith.shli": _shift_left,
-    "arith.shrsi": lambda a, b: _shift(np.right_shift, a, b),
-    "arith.shrui": lambda a, b: _shift(np.right_shift, unsigned(a), unsigned(b)).view(a.dtype),
+    # An amount past the width, also a negative one, shifts everything out in numpy as on an H200.
+    "arith.shli": np.left_shift,
+    "arith.shrsi": np.right_shift,
+    "arith.shrui": _on_unsigned(np.right_shift),
     "tt.mulhiui": _high_half,
 }
 

@@ -1,8 +1,8 @@
 """Triton IR in MLIR's generic form, parsed into operations, regions and blocks.
 
-The generic form spells every operation alike (`%r = "dialect.op"(%a, %b) <{properties}> ({regions}) {attributes} : (types) -> types loc(...)`),
-with every defaulted attribute and every type, so one parser reads what Triton 3.6 to 3.9 print. Attribute values stay text: each operation
-decodes what it knows, and an attribute that nobody decodes is refused.
+The generic form spells every operation alike, with every defaulted attribute and every type, so one parser reads what Triton 3.6 to 3.9
+print: `%r = "dialect.op"(%a, %b) <{properties}> ({regions}) {attributes} : (types) -> types loc(...)`. Attribute values stay text: each
+operation decodes what it knows, and an attribute that nobody decodes is refused.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _take_types(operation: Operation, rest: str) -> None:
     if not rest.startswith(": "):
         raise Unsupported(f"the simulator cannot read the types of {operation.name}: {rest[:120]!r}")
     signature, _, location = rest[2:].rpartition(" loc(")
-    operation.location = location[:-1] if location.endswith(")") else location
+    operation.location = location.removesuffix(")")
     operands, _, results = signature.partition(" -> ")
     operation.operand_types = tuple(parse_type(item) for item in split_top(operands.strip()[1:-1]))
     inner = results.strip()

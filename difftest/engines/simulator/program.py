@@ -69,7 +69,9 @@ class Program:
 def _tensor(name: str, value: Any) -> Any:
     tensor = getattr(value, "base", value)  # triton.reinterpret wraps a tensor
     if not hasattr(tensor, "untyped_storage") or tensor.device.type != "cpu":
-        raise Unsupported(f"`{name}` is {type(value).__name__} on {getattr(tensor, 'device', 'no device')}: the simulator takes CPU tensors")
+        raise Unsupported(
+            f"`{name}` is {type(value).__name__} on {getattr(tensor, 'device', 'no device')}: the simulator takes CPU tensors"
+        )
     return tensor
 
 

@@ -45,11 +45,11 @@ class Run:
         """Return the lowest instance that is active."""
         return 0 if self.active is None else int(np.argmax(self.active))
 
-    def under_active(self, mask: NDArray[np.bool_] | None, rank: int) -> NDArray[np.bool_] | None:
+    def under_active(self, mask: Any, rank: int) -> Any:
         """Return a mask of rank + 1 axes narrowed to the active instances."""
         if self.active is None:
             return mask
-        active: Any = self.active.reshape(-1, *(1,) * rank)
+        active = self.active.reshape(-1, *(1,) * rank)
         return active if mask is None else mask & active
 
 
