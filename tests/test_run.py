@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from project import difftest, make_project, pytest_in
+from tests.project import difftest, make_project, pytest_in
 
 SIMULATOR = ("--engine", "simulator", "--cases", "12", "--workers", "0")
 WRONG_VALUE = [("tl.store(y_ptr + i, x * factor, mask=inside)", "tl.store(y_ptr + i, tl.where(i == 70, 0.0, x * factor), mask=inside)")]
