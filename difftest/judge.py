@@ -24,8 +24,8 @@ class Judgement:
     strict: Comparison | None
 
 
-def compare_outputs(spec: KernelSpec, case: Case, golden: Golden, outputs: tuple[Any, ...]) -> Comparison:
-    """Return how outputs compare with the golden answer by the spec's tolerance."""
+def compare_outputs(spec: KernelSpec, case: Case, golden: Golden, outputs: tuple[Any, ...], *, fused: bool = False) -> Comparison:
+    """Return how outputs compare with the golden answer by the spec's tolerance; `fused` where multiply and add may have been contracted."""
     tolerance = spec.tolerance_for(case["dtype"])
     finite = golden.agreement is not None
     rows = []
@@ -36,7 +36,7 @@ def compare_outputs(spec: KernelSpec, case: Case, golden: Golden, outputs: tuple
         elif finite:
             rows.append(compare_output(name, actual, golden.golden[index], low, golden.scales[index], tolerance, tile_rows=spec.tile_rows))
         else:
-            rows.append(compare_non_finite(name, actual, low, golden.high[index], tolerance, golden.scales[index]))
+            rows.append(compare_non_finite(name, actual, low, golden.high[index], tolerance, golden.scales[index], fused=fused))
     return Comparison(tuple(rows))
 
 

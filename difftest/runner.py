@@ -71,7 +71,7 @@ class CellRunner:
             raise errors.ReferencesDisagree(self._text(case, golden.agreement.message()))
         execution = self._execution(case, fusion=True)
         self._check_conduct(case, execution)
-        tolerant = compare_outputs(spec, case, golden, execution.outputs)
+        tolerant = compare_outputs(spec, case, golden, execution.outputs, fused=self.cell.engine.shows_fusion)
         tally.add_errors(tolerant)
         if not tolerant.accepted and tolerant.reason_kind == "shape or dtype mismatch":
             raise errors.ShapeOrDtypeMismatch(self._text(case, tolerant.message()))

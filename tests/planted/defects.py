@@ -147,10 +147,11 @@ NEOX_OR_GPTJ = """\
 
 MROPE = (
     PlantedDefect(
+        # Qwen3.5's (11, 11, 10) comes first and moves one channel, the slowest: its angles are so alike that only bits tell.
         "H and W sections swapped",
         "mrope",
         (("section_t, section_h, section_w = mrope_section", "section_t, section_w, section_h = mrope_section"),),
-        ("disagreement",),
+        ("disagreement", "strict disagreement"),
     ),
     PlantedDefect(
         "interleaved taken as chunked",
