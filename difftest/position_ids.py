@@ -32,8 +32,8 @@ def position_ids_tensor(descriptor: Case, tokens: int, *, device: torch.device |
     positions %= descriptor.max_position
     scattered = _scattered(descriptor, tokens)
     if scattered.any():
-        chance = Tensors(seed, "cpu").integers("position_ids", positions.shape, torch.int64, low=0, high=descriptor.max_position - 1)
-        positions = torch.where(scattered, chance, positions)
+        chance = Tensors(seed, "cpu").integers("position_ids", (tokens, 3), torch.int64, low=0, high=descriptor.max_position - 1)
+        positions = torch.where(scattered, chance.T, positions)
     return (positions if descriptor.planes == 3 else positions[0].clone()).to(device)
 
 

@@ -75,7 +75,7 @@ class Tensors:
     def from_values(self, values: Any, dtype: torch.dtype, layout: Case | None = None) -> torch.Tensor:
         """Return a tensor of the given numbers (nested sequences, an array or a tensor) in the given layout."""
         source = values.detach() if isinstance(values, torch.Tensor) else torch.tensor(values, dtype=dtype)
-        return self._placed("values", source.to(device=self.device, dtype=dtype).contiguous(), layout)
+        return self._placed("values", source.to(device=self.device, dtype=dtype, copy=True).contiguous(), layout)
 
     def _placed(self, name: str, values: torch.Tensor, layout: Case | None) -> torch.Tensor:
         offset, row_gap = _layout(name, layout)

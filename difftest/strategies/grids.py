@@ -46,11 +46,9 @@ def scales(*, max_value: float = 64.0, max_extent: int = 64) -> st.SearchStrateg
     check_int("scales", "max_extent", max_extent, low=2)
     if not (isinstance(max_value, (int, float)) and 0 <= max_value < math.inf):
         raise InvalidStrategy(f"scales: max_value={max_value!r} is not a finite number from 0 up; give the largest scale of the kernel")
-    exact = [value for value in (0.0, 1.0) if value <= max_value]
-    listed = [[value for value in values if value <= max_value] for values in (_NOT_FLOAT32, _TINY)]
-    arbitrary = st.floats(0.0, float(max_value), allow_nan=False, allow_infinity=False)
-    sampled = (st.sampled_from(some) for some in listed if some)
-    return st.one_of(st.sampled_from(exact), _ratios(float(max_value), max_extent), *sampled, arbitrary)
+    listed = [value for value in (0.0, 1.0, *_NOT_FLOAT32, *_TINY) if value <= max_value]
+    ratios = _ratios(float(max_value), max_extent)
+    return st.one_of(st.sampled_from(listed), ratios, st.floats(0.0, float(max_value), allow_nan=False, allow_infinity=False))
 
 
 @st.composite

@@ -81,7 +81,7 @@ def context_parallel(*, block_size: int, worlds: tuple[int, ...] = (1, 2, 4, 8))
     for world in worlds:
         check_int("context_parallel", "worlds", world, low=1)
     interleaves = [divisor for divisor in range(1, block_size + 1) if block_size % divisor == 0]
-    ranks = st.sampled_from(worlds).flatmap(lambda world: st.tuples(st.just(world), st.integers(0, world - 1)))
+    ranks = st.sampled_from(worlds).flatmap(lambda world: st.tuples(st.just(world), st.sampled_from(range(world))))
     return st.builds(lambda ranked, interleave: (*ranked, interleave), ranks, st.sampled_from(interleaves))
 
 
@@ -92,7 +92,7 @@ def _lengths(draw: st.DrawFn, min_requests: int, max_requests: int, max_tokens: 
         return (1,) * draw(extents(min_value=min_requests, max_value=min(max_requests, max_tokens)))
     if kind == "ragged":
         most = max(min_requests, min(max_requests, _MAX_RAGGED))
-        return _ragged(draw, draw(st.integers(min_requests, most)), max_tokens, tile)
+        return _ragged(draw, draw(extents(min_value=min_requests, max_value=most)), max_tokens, tile)
     requests = draw(extents(min_value=min_requests, max_value=max_requests))
     return (draw(extents(tile, max_value=max_tokens // max(requests, 1))),) * requests
 

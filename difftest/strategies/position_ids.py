@@ -67,7 +67,7 @@ def _position_ids(
 
 
 def _run(kind: str, max_side: int, max_length: int) -> st.SearchStrategy[Case]:
-    length, side = extents(min_value=1, max_value=max_length), st.integers(1, max_side)
+    length, side = extents(min_value=1, max_value=max_length), extents(min_value=1, max_value=max_side)
     fields = {"image": {"h": side, "w": side}, "video": {"t": side, "h": side, "w": side}, "reset": {}}.get(kind, {"length": length})
     return st.builds(Case, kind=st.just(kind), **fields)
 
