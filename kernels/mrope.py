@@ -197,10 +197,10 @@ def mrope_from_positions(
     if validate:
         _check_range(positions, cos_sin_cache.shape[0])
     planes = positions.expand(3, -1) if positions.dim() == 1 else positions
-    # Two gathers, not one and a split: each comes out contiguous, without a copy.
-    half = rotary_dim // 2
-    cos = cos_sin_cache[:, :half][planes]
-    sin = cos_sin_cache[:, half:][planes]
+    # Two gathers, not one and a split: each comes out contiguous without a copy, however the positions lie in memory.
+    half, rows = rotary_dim // 2, planes.reshape(-1)
+    cos = cos_sin_cache[:, :half].index_select(0, rows).view(*planes.shape, half)
+    sin = cos_sin_cache[:, half:].index_select(0, rows).view(*planes.shape, half)
     return mrope(q, k, cos, sin, mrope_section, head_size, rotary_dim, interleaved=interleaved, neox_style=neox_style)
 
 

@@ -12,7 +12,7 @@ from difftest import triton_adapter
 from kernels.bilinear_pos_embed import bilinear_pos_embed
 from kernels.mrope import mrope, mrope_from_positions
 from kernels.slot_mapping import slot_mapping
-from tests.right_arguments import ARGUMENTS, mrope_arguments, zeros
+from tests.right_arguments import ARGUMENTS, mrope_arguments, positions_arguments, zeros
 
 aten = torch.ops.aten
 LAUNCHERS = pytest.mark.parametrize("launcher", ARGUMENTS, ids=lambda launcher: launcher.__name__)
@@ -83,6 +83,24 @@ def test_nothing_to_do_launches_nothing(launcher, changes, launches):
 ON_DEVICE = torch.ones(1)
 
 
+POSITIONS = {
+    "planes": torch.arange(12).view(3, 4) % 9,
+    "planes last": (torch.arange(12).view(4, 3) % 9).T,
+    "part of a buffer": (torch.arange(30).view(3, 10) % 9)[:, 3:7],
+    "int32": torch.arange(12, dtype=torch.int32).view(3, 4) % 9,
+    "text": torch.tensor([5, 0, 8, 2]),
+}
+
+
+@pytest.mark.parametrize("positions", POSITIONS.values(), ids=POSITIONS)
+def test_angles_are_gathered_from_positions_of_any_layout(positions, launches):
+    cache = torch.rand(9, 12)
+    mrope_from_positions(**positions_arguments(positions=positions, cos_sin_cache=cache))
+    cos, sin = launches[0].args[2:4]
+    expected = torch.stack([torch.stack([cache[position] for position in plane]) for plane in positions.expand(3, 4).tolist()])
+    assert torch.equal(torch.cat([cos, sin], dim=-1), expected)
+
+
 class HostWaited(Exception):
     """A launch function read what only the device knows."""
 
@@ -90,7 +108,7 @@ class HostWaited(Exception):
 class NoHostWait(TorchDispatchMode):
     """Refuses every operation that is not known to be queued on a GPU without waiting for it."""
 
-    QUEUED = frozenset({aten.empty.memory_format, aten.slice.Tensor, aten.expand.default, aten.index.Tensor})
+    QUEUED = frozenset({aten.empty.memory_format, aten.slice.Tensor, aten.view.default, aten.index_select.default})
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func not in self.QUEUED:
