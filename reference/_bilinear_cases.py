@@ -51,10 +51,13 @@ _IMAGES = (
     ("Qwen3-VL-8B", (60, 80)),
     ("Qwen3-VL-4B", (128, 128)),
 )
-_VIDEO = ("Qwen3-VL-8B", 1024, (4, 6))
+_VIDEO = ("Qwen3-VL-8B", (4, 6))
 
-_LARGE_IMAGES = {"float32": (48, 60), "bfloat16": (48, 60, 128)}
-"""Heights of images beyond 2,000 patches, which take a hundred times as long as the others, by the dtypes that models are served in."""
+_TALLEST = {"float32": 48, "bfloat16": 128}
+"""Height of the largest image, 24 for the other dtypes: bfloat16, in which the models are served, has them all."""
+
+_FRAMES = {"bfloat16": 1024}
+"""Frames of the video, 64 for the other dtypes."""
 
 
 @st.composite
@@ -100,9 +103,9 @@ def table_and_output(cell: str) -> tuple[torch.dtype, torch.dtype]:
 
 def examples(dtype: str) -> Mapping[str, Case]:
     """Return the images and the video of the Qwen3-VL models, with the tables' usual spread of 0.25, and a video of no frame."""
-    tall = max(_LARGE_IMAGES.get(dtype, (32,)))
-    images = {f"{model} {h}x{w}": _real(dtype, model, 1, h, w) for model, (h, w) in _IMAGES if h <= tall}
-    model, frames, (h, w) = _VIDEO
+    tallest, frames = _TALLEST.get(dtype, 24), _FRAMES.get(dtype, 64)
+    images = {f"{model} {h}x{w}": _real(dtype, model, 1, h, w) for model, (h, w) in _IMAGES if h <= tallest}
+    model, (h, w) = _VIDEO
     return {**images, f"{model} {frames} frames of {h}x{w}": _real(dtype, model, frames, h, w), "no frame": _real(dtype, model, 0, h, w)}
 
 

@@ -9,8 +9,6 @@ This file registers nothing: `bilinear_pos_embed` computes the scales from the g
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from scipy.interpolate import RegularGridInterpolator
@@ -59,7 +57,7 @@ def _cells(index: torch.Tensor, scale: float, num_grid: int, dtype: torch.dtype)
 
 
 def scipy_interpolation(
-    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, dtype: Any
+    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int
 ) -> np.ndarray:
     """Return `(t*h*w, hidden)` rows in float64, by an interpolator on the grid.
 
@@ -84,7 +82,7 @@ def _points(h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge
 
 
 def interpolation_scales(
-    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, dtype: Any
+    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int
 ) -> np.ndarray:
     """Return the sum of `|weight * value|` of each element, `(t*h*w, hidden)` float64.
 

@@ -29,16 +29,20 @@ def torch_reference(
     return (torch_interpolation(weight, t, h, w, h_scale, w_scale, num_grid_per_side, merge_size, dtype),)
 
 
-def scipy_reference(weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: Any) -> tuple[np.ndarray]:
+def scipy_reference(
+    weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: object = None  # noqa: ARG001 - float64
+) -> tuple[np.ndarray]:
     """Return `(t*h*w, hidden)` rows in float64 by `RegularGridInterpolator`, at the scales that the kernel is given."""
     steps = _cells_per_patch(h, w, num_grid_per_side)
-    return (scipy_interpolation(weight, t, h, w, *steps, num_grid_per_side, merge_size, dtype),)
+    return (scipy_interpolation(weight, t, h, w, *steps, num_grid_per_side, merge_size),)
 
 
-def scales(weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: Any) -> tuple[np.ndarray]:
+def scales(
+    weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: object = None  # noqa: ARG001 - float64
+) -> tuple[np.ndarray]:
     """Return the sum of `|weight * value|` of each element, `(t*h*w, hidden)`."""
     steps = _cells_per_patch(h, w, num_grid_per_side)
-    return (interpolation_scales(weight, t, h, w, *steps, num_grid_per_side, merge_size, dtype),)
+    return (interpolation_scales(weight, t, h, w, *steps, num_grid_per_side, merge_size),)
 
 
 def _cells_per_patch(h: int, w: int, num_grid: int) -> np.ndarray:

@@ -45,12 +45,12 @@ def torch_reference(**arguments: Any) -> tuple[torch.Tensor]:
     return (torch_interpolation(**arguments),)
 
 
-def scipy_reference(**arguments: Any) -> tuple[np.ndarray]:
+def scipy_reference(*, dtype: object = None, **arguments: Any) -> tuple[np.ndarray]:  # noqa: ARG001 - float64 whatever the output is
     """Return the rows in float64 by an interpolator on the grid."""
     return (scipy_interpolation(**arguments),)
 
 
-def scales(**arguments: Any) -> tuple[np.ndarray]:
+def scales(*, dtype: object = None, **arguments: Any) -> tuple[np.ndarray]:  # noqa: ARG001 - float64 whatever the output is
     """Return the sum of `|weight * value|` of each element."""
     return (interpolation_scales(**arguments),)
 

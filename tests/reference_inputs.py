@@ -28,7 +28,7 @@ def mrope(section, head_size: int, rotary_dim: int, *, interleaved: bool, neox_s
     return {"positions": positions, **heads, **sizes, "interleaved": interleaved, "neox_style": neox_style}
 
 
-def slot_mapping(starts, table_shape, *, kbs: int, kvb: int, ws: int = 1, rank: int = 0, il: int = 1, high: int = 150, low: int = 0, padding: int = 5):
+def slot_mapping(starts, table_shape, *, kbs: int, kvb: int, ws: int = 1, rank: int = 0, il: int = 1, low: int = 0, high=150, padding=5):
     tokens = starts[-1]
     return {
         "query_start_loc": torch.tensor([*starts, 9999]),
