@@ -1,4 +1,4 @@
-"""What every strategy keeps: JSON-able draws of valid values, a smallest example that a person could have written, errors that say what to do."""
+"""What every strategy keeps: JSON-able valid draws, a smallest example that a person could have written, errors that say what to do."""
 
 import subprocess
 import sys
@@ -11,6 +11,7 @@ from hypothesis.internal.conjecture.data import ConjectureData
 import difftest.strategies
 from difftest.case import Case
 from difftest.errors import InvalidStrategy
+from difftest.fills import REGIMES
 from difftest.strategies import (
     block_tables,
     context_parallel,
@@ -95,31 +96,43 @@ def test_a_strategy_that_filters_would_be_noticed(monkeypatch):
     assert rejected_draws(st.integers(0, 100).filter(lambda value: value % 7 == 0), monkeypatch) > 0
 
 
+KNOWN_DTYPES = "float32, bfloat16, float16, float64, float8_e4m3fn, float8_e5m2, int8, int16, int32, int64, uint8, bool"
+EMPTY = "nothing to draw; give"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: extents(min_value=5, max_value=3), "extents: min_value=5 is above max_value=3: nothing to draw; give min_value <= max_value"),
+        (lambda: extents(min_value=5, max_value=3), f"extents: min_value=5 is above max_value=3: {EMPTY} min_value <= max_value"),
         (lambda: extents(max_value=4.0), "extents: max_value=4.0 is not an int; give a plain Python int"),
         (lambda: extents(0, max_value=4), "extents: tile=0 is below 1; give tile >= 1"),
         (lambda: extents(min_value=-1, max_value=4), "extents: min_value=-1 is below 0; give min_value >= 0"),
-        (lambda: scalars(min_value=0, max_value=2**64), f"scalars: max_value={2**64} does not fit 64 bits: no kernel takes it; "
-            f"give max_value <= {2**64 - 1}"),
-        (lambda: patch_grids(merge=4, max_side=3), "patch_grids: merge=4 is above max_side=3: nothing to draw; give merge <= max_side"),
+        (
+            lambda: scalars(min_value=0, max_value=2**64),
+            f"scalars: max_value={2**64} does not fit 64 bits: no kernel takes it; give max_value <= {2**64 - 1}",
+        ),
+        (lambda: patch_grids(merge=4, max_side=3), f"patch_grids: merge=4 is above max_side=3: {EMPTY} merge <= max_side"),
         (lambda: patch_grids(merge=4, max_rows=15), "patch_grids: max_rows=15 leaves no room for the smallest grid; give max_rows >= 16"),
-        (lambda: scales(max_value=float("inf")), "scales: max_value=inf is not a finite number from 0 up; give the largest scale of the kernel"),
+        (
+            lambda: scales(max_value=float("inf")),
+            "scales: max_value=inf is not a finite number from 0 up; give the largest scale of the kernel",
+        ),
         (lambda: position_ids(max_position=0), "position_ids: max_position=0 is below 1; give max_position >= 1"),
         (lambda: block_tables(max_narrow=-1), "block_tables: max_narrow=-1 is below 0; give max_narrow >= 0"),
-        (lambda: query_start_locs(min_requests=3, max_requests=2, max_tokens=9), "query_start_locs: min_requests=3 is above max_requests=2: "
-            "nothing to draw; give min_requests <= max_requests"),
-        (lambda: context_parallel(block_size=16, worlds=()), "context_parallel: worlds is empty: nothing to draw; "
-            "give numbers of ranks such as (1, 2)"),
+        (
+            lambda: query_start_locs(min_requests=3, max_requests=2, max_tokens=9),
+            f"query_start_locs: min_requests=3 is above max_requests=2: {EMPTY} min_requests <= max_requests",
+        ),
+        (
+            lambda: context_parallel(block_size=16, worlds=()),
+            f"context_parallel: worlds is empty: {EMPTY} numbers of ranks such as (1, 2)",
+        ),
         (lambda: dtypes("float23"), "dtypes: 'float23' is not a dtype; did you mean 'float32'?"),
-        (lambda: dtypes(), "dtypes: no dtype given: nothing to draw; known: float32, bfloat16, float16, float64, float8_e4m3fn, float8_e5m2, "
-            "int8, int16, int32, int64, uint8, bool"),
+        (dtypes, f"dtypes: no dtype given: nothing to draw; known: {KNOWN_DTYPES}"),
         (lambda: fills("norml"), "fills: 'norml' is not a fill regime; did you mean 'normal'?"),
         (lambda: layouts(max_offset=True), "layouts: max_offset=True is not an int; give a plain Python int"),
     ],
-)  # fmt: skip
+)
 def test_an_impossible_argument_is_an_error_when_the_strategy_is_made(make, message):
     with pytest.raises(InvalidStrategy) as raised:
         make()
@@ -133,8 +146,6 @@ def test_dtypes_and_fills_draw_all_that_was_named_and_nothing_else():
 
 
 def test_infinities_and_nans_are_drawn_only_where_asked_for():
-    from difftest.fills import REGIMES
-
     assert set(draws(fills())) == set(REGIMES) - {"nonfinite"}
     assert set(draws(fills(nonfinite=True))) == set(REGIMES)
     assert set(draws(fills("normal", nonfinite=True))) == {"normal", "nonfinite"}

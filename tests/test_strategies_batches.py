@@ -71,7 +71,7 @@ def test_one_plane_of_text_is_a_vector():
 def test_runs_without_a_token_are_an_error():
     with pytest.raises(InvalidCase, match=r"hold no token; add a run such as Case\(kind='text', length=1\)"):
         positions(described(Case(kind="gap", length=2)), 3)
-    with pytest.raises(InvalidCase, match="'vdeo' is not a kind of run; did you mean 'video'?"):
+    with pytest.raises(InvalidCase, match="'vdeo' is not a kind of run; did you mean 'video'"):
         positions(described(Case(kind="vdeo", length=2)), 3)
 
 
@@ -116,14 +116,15 @@ def test_every_drawn_position_is_in_range(max_position):
     for descriptor in draws(position_ids(max_position=max_position, text_1d=True), 200):
         ids = position_ids_tensor(descriptor, 70, device="cpu")
         assert ids.shape == ((3, 70) if descriptor.planes == 3 else (70,))
-        assert 0 <= ids.min()
+        assert ids.min() >= 0
         assert ids.max() < max_position
         assert position_ids_tensor(descriptor, 0, device="cpu").numel() == 0
 
 
 def test_different_planes_shrink_to_one_token_with_near_starts():
     found = smallest(position_ids(max_position=500), lambda drawn: len({plane[0] for plane in positions(drawn, 1)}) == 3)
-    assert found in {described(run, start=(0, 1, 2), max_position=500) for run in (Case(kind="image", h=1, w=1), Case(kind="scatter", length=1))}
+    first_runs = (Case(kind="image", h=1, w=1), Case(kind="scatter", length=1))
+    assert found in {described(run, start=(0, 1, 2), max_position=500) for run in first_runs}
 
 
 PLAIN = Case(ids="ascending", shared_prefix=0, null_inside=False, tail="null", narrow=0, offset=0, row_gap=0)
@@ -263,7 +264,7 @@ def test_start_locations_are_the_running_sums():
 
 
 def test_ranks_and_interleaves_are_all_reached_and_valid():
-    drawn = set(draws(context_parallel(block_size=16), 2000))
-    assert drawn == {(world, rank, il) for world in (1, 2, 4, 8) for rank in range(world) for il in (1, 2, 4, 8, 16)}
+    drawn = set(draws(context_parallel(block_size=4, worlds=(1, 2, 4)), 800))
+    assert drawn == {(world, rank, il) for world in (1, 2, 4) for rank in range(world) for il in (1, 2, 4)}
     assert {il for _, _, il in draws(context_parallel(block_size=528, worlds=(3,)), 500)} == {n for n in range(1, 529) if 528 % n == 0}
     assert smallest(context_parallel(block_size=16), lambda drawn: drawn[1] > 0) == (2, 1, 1)

@@ -22,8 +22,8 @@ _DENSE = 64
 
 _STRONG = 4
 _RUNGS = 250
-"""An edge of the range or of a tile has up to `_STRONG` rungs, as long as all are `_RUNGS`: Hypothesis draws an index up to 255 uniformly, and
-larger ones with a preference for small ones that differs between its versions."""
+"""An edge of the range or of a tile has up to `_STRONG` rungs, as long as all are `_RUNGS`: Hypothesis draws an index up to 255 uniformly,
+and larger ones with a preference for small ones that differs between its versions."""
 
 
 def extents(tile: int | tuple[int, ...] | None = None, *, min_value: int = 0, max_value: int) -> st.SearchStrategy[int]:

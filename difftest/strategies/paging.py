@@ -85,26 +85,31 @@ def context_parallel(*, block_size: int, worlds: tuple[int, ...] = (1, 2, 4, 8))
     return st.builds(lambda ranked, interleave: (*ranked, interleave), ranks, st.sampled_from(interleaves))
 
 
+def _lengths(min_requests: int, max_requests: int, max_tokens: int, tile: int | None) -> st.SearchStrategy[tuple[int, ...]]:
+    length = extents(tile, max_value=max_tokens)
+    drawn = st.lists(length, min_size=min(min_requests, _MAX_RAGGED), max_size=min(max_requests, _MAX_RAGGED))
+    ragged = drawn.map(lambda lengths: _within(lengths, max(min_requests, len(lengths)), max_tokens))
+    equal = _equal(min_requests, max_requests, max_tokens, extents(tile, max_value=max_tokens // max(min_requests, 1)))
+    kinds = [ragged, ragged, equal]
+    if min_requests <= max_tokens:
+        kinds.append(extents(min_value=min_requests, max_value=min(max_requests, max_tokens)).map(lambda requests: (1,) * requests))
+    return st.sampled_from(kinds).flatmap(lambda kind: kind)
+
+
+def _within(lengths: list[int], requests: int, max_tokens: int) -> tuple[int, ...]:
+    """Return the lengths, repeated for so many requests, each cut to what is left of the tokens: so no draw depends on an earlier one."""
+    turns = -(-requests // max(len(lengths), 1))
+    left, cut = max_tokens // max(turns, 1), []
+    for length in lengths:
+        cut.append(min(length, left))
+        left -= cut[-1]
+    return tuple((cut * turns)[:requests])
+
+
 @st.composite
-def _lengths(draw: st.DrawFn, min_requests: int, max_requests: int, max_tokens: int, tile: int | None) -> tuple[int, ...]:
-    kind = draw(st.sampled_from(("ragged", "ragged", "decode", "equal")))
-    if kind == "decode" and min_requests <= max_tokens:
-        return (1,) * draw(extents(min_value=min_requests, max_value=min(max_requests, max_tokens)))
-    if kind == "ragged":
-        most = max(min_requests, min(max_requests, _MAX_RAGGED))
-        return _ragged(draw, draw(extents(min_value=min_requests, max_value=most)), max_tokens, tile)
-    requests = draw(extents(min_value=min_requests, max_value=max_requests))
-    return (draw(extents(tile, max_value=max_tokens // max(requests, 1))),) * requests
-
-
-def _ragged(draw: st.DrawFn, requests: int, tokens_left: int, tile: int | None) -> tuple[int, ...]:
-    """Draw the lengths one by one from what is left; of a batch beyond `_MAX_RAGGED` the lengths drawn first are repeated."""
-    drawn = min(requests, _MAX_RAGGED)
-    turns = -(-requests // max(drawn, 1))
-    lengths: list[int] = []
-    for _ in range(drawn):
-        lengths.append(draw(extents(tile, max_value=(tokens_left // turns) - sum(lengths))))
-    return tuple((lengths * turns)[:requests])
+def _equal(draw: st.DrawFn, min_requests: int, max_requests: int, max_tokens: int, lengths: st.SearchStrategy[int]) -> tuple[int, ...]:
+    length = draw(lengths)
+    return (length,) * draw(extents(min_value=min_requests, max_value=min(max_requests, max_tokens // length) if length else max_requests))
 
 
 def _often_zero(most: int) -> st.SearchStrategy[int]:
