@@ -51,7 +51,25 @@ class Ulp:
         return _describe(~(same | (close & np.isfinite(theirs))), actual, recorded, dtype)
 
 
-Policy = Bits | Ulp
+@dataclass(frozen=True)
+class Positions:
+    """Indices counted in an order that Triton leaves open: equal, or recorded as k where the actual is `order[k]`.
+
+    `order` tells, for each place in the GPU's order, which element of the row-major order is there.
+    """
+
+    order: tuple[int, ...]
+    reason: str
+
+    def differences(self, actual: np.ndarray, recorded: np.ndarray, dtype: str) -> str:
+        """Return "" when the two agree, else which elements differ."""
+        if actual.shape != recorded.shape:
+            return _shapes(actual, recorded)
+        wrong = (actual != recorded) & (actual != np.asarray(self.order)[recorded])
+        return _describe(wrong, actual, recorded, dtype)
+
+
+Policy = Bits | Ulp | Positions
 
 
 def is_nan(bits: np.ndarray, dtype: str) -> np.ndarray:

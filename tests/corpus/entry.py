@@ -51,6 +51,7 @@ class Entry:
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=lambda: dict(FUSION_OFF))
     policy: Policy = field(default_factory=Bits)
+    policies: Mapping[int, Policy] = field(default_factory=dict)  # by output, instead of `policy`
     removed_in: tuple[int, int] | None = None
     risky: bool = False
 
@@ -58,6 +59,10 @@ class Entry:
         """Return whether the front end of Triton `version` takes the kernel."""
         major, minor = version.split(".")[:2]
         return self.removed_in is None or (int(major), int(minor)) < self.removed_in
+
+    def policy_of(self, index: int) -> Policy:
+        """Return how the output of that index is judged."""
+        return self.policies.get(index, self.policy)
 
 
 def empty(dtype: str, *shape: int) -> Output:

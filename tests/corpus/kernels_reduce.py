@@ -7,7 +7,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from corpus.agreement import Policy, Ulp
+from corpus.agreement import Policy, Positions, Ulp
 from corpus.entry import FUSION_OFF, Entry, empty
 from corpus.values import exact, floats, integers, singles
 
@@ -150,12 +150,17 @@ def running_maximum(x, AXIS: tl.constexpr, REVERSE: tl.constexpr):
 TILE = {"ROWS": ROWS, "COLUMNS": COLUMNS}
 ORDER = Ulp(8, "the GPU adds 32 positive numbers in its own order; each of 5 to 128 roundings counts half an ulp at most, averaged")
 SCANNED = "tt.scan"
+# The kernel asks tl.ravel for row-major order, but Triton's own pass lets a reshape before a reduction reorder (of bfloat16 only in 3.9),
+# although argmin counts the elements. Of 2 warps, thread t = 32 * warp + lane holds columns 2 * (lane % 16) + register of row
+# 2 * warp + lane // 16, and that becomes element t + 64 * register. The first of these minima is the first in either order.
+HELD = tuple(t // 16 * COLUMNS + t % 16 * 2 + register for register in range(2) for t in range(64))
+FLAT = {2: Positions(HELD, "tt.reshape allow_reorder: the order of the elements, and so their indices, are those of the layout")}
 
 
-def _reduce(name: str, fn: Any, x: Any, out: str, *, warps: int = 4, covers: str = "tt.reduce", policy: Policy | None = None) -> Entry:
-    judged = {} if policy is None else {"policy": policy}
+def _reduce(name: str, fn: Any, x: Any, out: str, *, warps: int = 4, policy: Policy | None = None, **fields: Any) -> Entry:
+    judged = fields if policy is None else {"policy": policy, **fields}
     return Entry(
-        name=name, kernel=reduce_kernel, grid=(PROGRAMS,), covers=tuple(covers.split()), constexprs={"FN": fn, **TILE},
+        name=name, kernel=reduce_kernel, grid=(PROGRAMS,), covers=("tt.reduce",), constexprs={"FN": fn, **TILE},
         arguments=lambda: (x, empty(out, PROGRAMS, ROWS), empty(out, PROGRAMS, COLUMNS), empty(out, PROGRAMS)),
         options={**FUSION_OFF, "num_warps": warps}, **judged,
     )  # fmt: skip
@@ -172,7 +177,7 @@ def _of_dtype(dtype: str) -> list[Entry]:
         _reduce(f"max_{dtype}", take_max, any_value, dtype),
         _reduce(f"min_{dtype}", take_min, any_value, dtype, warps=1),
         _reduce(f"argmax_{dtype}", take_argmax, any_value, "int32"),
-        _reduce(f"argmin_ties_{dtype}", take_argmin, whole, "int32", warps=2),
+        _reduce(f"argmin_ties_{dtype}", take_argmin, whole, "int32", warps=2, policies={} if dtype == "bfloat16" else FLAT),
     ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from corpus.agreement import Bits, Ulp
+from corpus.agreement import Bits, Positions, Ulp
 from corpus.entry import bits_of
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -69,7 +69,15 @@ def test_integers_under_a_policy_in_ulps_must_be_equal():
     assert Ulp(5, "").differences(np.array([3], dtype=np.uint32), np.array([4], dtype=np.uint32), "int32")
 
 
-@pytest.mark.parametrize("policy", [Bits(), Ulp(1000, "")])
+def test_an_index_in_the_order_of_the_gpu_agrees_only_with_the_element_that_is_there():
+    policy, recorded = Positions((0, 2, 1, 3), ""), np.array([1, 3], dtype=np.uint32)
+    assert policy.differences(np.array([2, 3], dtype=np.uint32), recorded, "int32") == ""
+    assert policy.differences(recorded, recorded, "int32") == ""
+    for wrong in ([0, 3], [3, 3], [2, 2], [2, 1]):
+        assert policy.differences(np.array(wrong, dtype=np.uint32), recorded, "int32").startswith("1 of 2")
+
+
+@pytest.mark.parametrize("policy", [Bits(), Ulp(1000, ""), Positions((0,), "")])
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_another_shape_is_rejected_although_it_would_broadcast(policy, dtype):
     one, four = np.zeros(1, np.uint32), np.zeros(4, np.uint32)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import triton
 
-from corpus.agreement import Bits, is_nan
+from corpus.agreement import Bits, Positions, is_nan
 from corpus.entry import all_entries, bits_of, fingerprint, launch, placed_arguments
 from difftest import triton_adapter
 from difftest.engines import engine_named
@@ -69,13 +69,14 @@ def simulated(name: str) -> tuple[Any, ...]:
 def differences(name: str, outputs: tuple[Any, ...]) -> list[str]:
     """Return one line per output that differs from the recorded one by more than the entry's policy allows."""
     statuses, arrays = recording()
-    policy, dtypes = all_entries()[name].policy, statuses[name]["dtypes"]
+    entry, dtypes = all_entries()[name], statuses[name]["dtypes"]
     assert len(outputs) == len(dtypes) > 0
     found = []
     for index, (output, dtype) in enumerate(zip(outputs, dtypes, strict=True)):
         assert str(output.dtype) == f"torch.{dtype}"
+        policy = entry.policy_of(index)
         difference = policy.differences(bits_of(output), arrays[f"{name}.{index}"], dtype)
-        found += [f"output {index}: {difference}"] if difference else []
+        found += [f"output {index} ({policy}): {difference}"] if difference else []
     return found
 
 
@@ -95,7 +96,7 @@ def test_the_recording_is_of_the_kernels_and_inputs_as_they_are_now():
 @pytest.mark.parametrize("name", COMPARED)
 def test_the_simulator_agrees_with_the_gpu(name):
     found = differences(name, simulated(name))
-    assert not found, f"{name} ({all_entries()[name].policy}):\n" + "\n".join(found)
+    assert not found, f"{name}:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize("name", [name for name in TAKEN if name in UNSUPPORTED])
@@ -115,6 +116,25 @@ def test_a_spin_lock_in_lock_step_is_stopped_and_named():
     engine.max_loop_rounds = 100
     with engine.activate(), pytest.raises(LaunchFailure, match=r"a loop still ran after 100 rounds.*atomic_cas"):
         launch(all_entries()["atomic_lock"], "cpu")
+
+
+REORDERED = [(n, i, p) for n, entry in all_entries().items() for i, p in entry.policies.items() if isinstance(p, Positions)]
+
+
+@pytest.mark.parametrize(("name", "index", "policy"), REORDERED, ids=[name for name, *_ in REORDERED])
+def test_a_recorded_index_is_that_of_the_first_minimum_in_the_order_of_the_layout(name, index, policy):
+    _, arrays = recording()
+    rows = all_entries()[name].arguments()[0].reshape(-1, len(policy.order)).double().numpy()[:, policy.order]
+    assert sorted(policy.order) == list(range(len(policy.order)))
+    assert arrays[f"{name}.{index}"].tolist() == rows.argmin(1).tolist()
+
+
+def test_where_indices_may_be_reordered_the_operation_says_so():
+    for name in {REORDERED[0][0], REORDERED[-1][0]}:
+        entry = all_entries()[name]
+        with triton_adapter.offline_driver(triton_adapter.parse_target("cuda:90")):
+            compiled = entry.kernel.warmup(*placed_arguments(entry, "cpu")[0], grid=entry.grid, **entry.constexprs, **entry.options)
+        assert "allow_reorder" in compiled.asm["ttir"]
 
 
 # One entry for each operation: to compile all of them would take a minute.
@@ -147,7 +167,8 @@ def test_what_was_recorded_was_written_by_the_kernels():
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_recording_that_differs_in_one_element_is_rejected(name):
     statuses, arrays = recording()
-    policy, index = all_entries()[name].policy, len(statuses[name]["dtypes"]) - 1
+    index = len(statuses[name]["dtypes"]) - 1
+    policy = all_entries()[name].policy_of(index)
     recorded, dtype = arrays[f"{name}.{index}"], statuses[name]["dtypes"][index]
     changed = recorded.copy()
     # For integers and exact policies the lowest bit; a policy in ulps must reject a change of the sign or of the exponent's lowest bit.

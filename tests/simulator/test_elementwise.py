@@ -115,6 +115,37 @@ def test_integer_division_truncates_and_the_undefined_cases_are_those_of_an_h200
 
 
 @pytest.mark.usefixtures("simulator")
+def test_division_by_zero_of_64_bit_integers_below_2_to_the_32_is_that_of_32_bit_ones():
+    x = torch.tensor([0, 7, 2**32 - 1, 2**32, -7, -(2**63), 2**63 - 1, 9], dtype=torch.int64)
+    y = torch.tensor([0] * 7 + [-2], dtype=torch.int64)
+    ones = 2**32 - 1
+    assert binary(x, y, "floordiv").tolist() == [ones, ones, ones, -1, -1, -1, -1, -4]
+    assert binary(x, y, "rem").tolist() == [*x.tolist()[:7], 1]
+    unsigned = binary(x.view(torch.uint64), y.view(torch.uint64), "floordiv").view(torch.int64)
+    assert unsigned.tolist() == [ones, ones, ones, -1, -1, -1, -1, 0]
+
+
+@pytest.mark.usefixtures("simulator")
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_float_remainder_is_that_of_nvidia(dtype):
+    inf, nan = float("inf"), float("nan")
+    cases = [(7.5, 2.0, 1.5), (-7.5, 2.0, -1.5), (7.5, -2.0, 1.5), (-4.0, 2.0, 0.0), (4.0, -2.0, 0.0), (-3.0, inf, -3.0), (inf, inf, inf)]
+    cases += [(3.0, -inf, 3.0), (5.0, 0.0, nan), (inf, 2.0, nan), (nan, 2.0, nan), (2.0, nan, nan), (0.0, 3.0, 0.0), (-0.0, inf, -0.0)]
+    cases += [(1.0, 1.0, 0.0)] * 2
+    x, y, expected = (torch.tensor(column, dtype=torch.float64).to(dtype) for column in zip(*cases, strict=True))
+    same(binary(x, y, "rem"), expected)
+
+
+@pytest.mark.usefixtures("simulator")
+def test_a_float32_remainder_of_a_large_quotient_is_inexact():
+    x, y = torch.tensor([1e30, 1e10, 1e9, 1e9]), torch.tensor([3.0, 0.1, 0.3, 11.0])
+    result = binary(x, y, "rem")
+    assert result.tolist() == (x.double() - torch.trunc(x / y).double() * y.double()).float().tolist()
+    assert (result.abs() > y).any()  # C's fmod is smaller than y
+    assert (result < 0).any()  # and has the sign of x
+
+
+@pytest.mark.usefixtures("simulator")
 def test_a_shift_past_the_width_shifts_everything_out():
     x = torch.tensor([5, -5, 5, -5, 1, -1, 1, 3], dtype=torch.int32)
     y = torch.tensor([33, 33, -1, 40, 31, 31, 0, 1], dtype=torch.int32)
@@ -143,6 +174,11 @@ def test_float_to_integer_saturates_as_on_an_h200():
     assert casted(values, torch.float32, torch.int64, tl.int64)[4:7] == [2**63 - 1, -(2**63), -(2**63)]
     to_bytes = casted([300.0, -300.0, 1e6, 3e9, -3e9, float("inf"), float("nan"), -1.5], torch.float32, torch.int8, tl.int8)
     assert to_bytes == [44, -44, -1, -1, 0, -1, 0, -1]
+    nan = [float("nan")]
+    small = (torch.int16, tl.int16), (torch.int32, tl.int32)
+    assert [casted(nan, torch.float32, *types) for types in small] == [[0], [0]]
+    assert [casted(nan, torch.float64, *types) for types in small] == [[-(2**15)], [-big]]
+    assert [casted(nan, source, torch.uint32, tl.uint32) for source in (torch.float32, torch.float64)] == [[0], [big]]
 
 
 @pytest.mark.usefixtures("simulator")
@@ -197,6 +233,21 @@ def test_math_is_within_two_ulp_of_the_true_value(op, dtype):
     name = {"sqrt_rn": "sqrt"}.get(op, op)
     expected = getattr(torch, name)(x.double())
     assert ((out.double() - expected).abs() <= 4 * torch.finfo(dtype).eps * expected.abs().clamp(min=2**-3)).all()
+
+
+@pytest.mark.usefixtures("simulator")
+def test_subnormal_float32_are_zeros_to_roots_and_rounding_but_not_float64():
+    inf, least = float("inf"), 2.0**-126
+    x = torch.tensor([least * 0.75, -least * 0.75, least, -least])
+    roots = {"sqrt": [0.0, -0.0, 2.0**-63, float("nan")], "rsqrt": [inf, -inf, 2.0**63, float("nan")]}
+    expected = {**roots, "floor": [0.0, -0.0, 0.0, -1.0], "ceil": [0.0, -0.0, 1.0, -0.0]}
+    for op, values in expected.items():
+        out = torch.empty_like(x)
+        transcendental[(1,)](x, out, N=4, OP=op)
+        same(out, torch.tensor(values))
+    x, out = x.double(), torch.empty(4, dtype=torch.float64)
+    transcendental[(1,)](x * 2.0**-910, out, N=4, OP="ceil")
+    same(out, torch.tensor([1.0, -0.0, 1.0, -0.0], dtype=torch.float64))
 
 
 @triton.jit

@@ -56,7 +56,6 @@ _ROUNDED: dict[str, Callable[..., Any]] = {
     "tt.precise_divf": np.divide,
     "tt.precise_sqrt": np.sqrt,
     "math.sqrt": np.sqrt,
-    "arith.remf": np.fmod,
     "math.exp": np.exp,
     "math.exp2": np.exp2,
     "math.log": np.log,
@@ -77,19 +76,29 @@ _EXACT: dict[str, Callable[..., Any]] = {
     "math.floor": np.floor,
     "math.ceil": np.ceil,
 }
+_FLUSHING = {"math.sqrt", "math.rsqrt", "math.floor", "math.ceil"}  # on float32 their NVIDIA instructions have .ftz
+
+
+def _flushed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function with subnormal float32 taken as the zero of their sign."""
+    return lambda a: function(np.where(np.abs(a) < _SMALLEST_NORMAL, np.copysign(np.float32(0), a), a))
+
+
+_SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
 
 
 @elementwise(*_ROUNDED)
 def _rounding(op: Operation, _attributes: Attributes) -> Callable[..., Any]:
     function, element = _ROUNDED[op.name], op.result_types[0].element
     if element in {"f32", "f64"}:
-        return function
+        return _flushed(function) if element == "f32" and op.name in _FLUSHING else function
     return lambda *operands: rounded(function(*operands), element)
 
 
 @elementwise(*_EXACT)
 def _exact(op: Operation, _attributes: Attributes) -> Callable[..., Any]:
-    return _EXACT[op.name]
+    function = _EXACT[op.name]
+    return _flushed(function) if op.name in _FLUSHING and op.result_types[0].element == "f32" else function
 
 
 @elementwise("tt.clampf")
@@ -108,10 +117,27 @@ def _clamp_number(x: Any, low: Any, high: Any) -> Any:
 
 @elementwise("math.fma")
 def _fused(op: Operation, _attributes: Attributes) -> Callable[..., Any]:
-    element = op.result_types[0].element
+    return _fma(op.result_types[0].element)
+
+
+def _fma(element: str) -> Callable[..., Any]:
+    """Return a * b + c rounded once to the element type."""
     if element == "f64":
         return lambda a, b, c: _fma64(a, b, c).astype(np.float64)
     return lambda a, b, c: rounded(_sum_to_odd(a.astype(np.float64) * b, c.astype(np.float64)), element)
+
+
+@elementwise("arith.remf")
+def _remainder(op: Operation, _attributes: Attributes) -> Callable[..., Any]:
+    """Return NVIDIA's sequence: inexact for large quotients, +0 where C's fmod has the zero of x's sign; 16 bits through float32."""
+    element = op.result_types[0].element
+    fma = _fma("f64" if element == "f64" else "f32")
+
+    def remainder(x: Any, y: Any) -> Any:
+        result = np.where(np.isinf(y), x, fma(-np.trunc(x / y), y, x))
+        return result if element in {"f32", "f64"} else rounded(result, element)
+
+    return remainder
 
 
 def _sum_to_odd(a: Any, b: Any) -> Any:
@@ -213,16 +239,20 @@ def _to_integer(op: Operation, _attributes: Attributes) -> Callable[..., Any]:
         raise Unsupported(f"the simulator does not know {op.name} to i1")
     wide = np.dtype(f"{'i' if is_signed else 'u'}{bits // 8}")
     limits = np.iinfo(wide)
-    of_nan = np.iinfo(np.int64).min if bits == 64 else 0
+    highest_bit = bits == 64 or op.operand_types[0].element == "f64"
+    of_nan = np.array(1 << (bits - 1) if highest_bit else 0, dtype=f"u{bits // 8}").astype(wide)
 
     def convert(a: Any) -> Any:
-        """Saturate at the limits of the type (of 16 bits for 8-bit types, whose low byte is then kept), as an H200 does."""
+        """Saturate at the limits of the type (of 16 bits for 8-bit types, whose low byte is then kept), as an H200 does.
+
+        NaN gives 0, but the highest bit alone where the float or the integer has 64 bits.
+        """
         values = np.trunc(a.astype(np.float64))
         high, low = values >= float(limits.max), values <= float(limits.min)
         nan = np.isnan(values)
         result = np.where(high | low | nan, 0.0, values).astype(wide)
         result[high], result[low] = limits.max, limits.min
-        result[nan] = np.int64(of_nan).astype(wide)
+        result[nan] = of_nan
         return result.astype(form.stored).view(form.held)
 
     return convert

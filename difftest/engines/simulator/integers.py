@@ -55,6 +55,14 @@ def _on_unsigned(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
+def _quotient_by_zero(a: Any) -> Any:
+    """Return all ones; of 64-bit operands below 2**32 only 32 ones, since NVIDIA code divides those as 32-bit numbers."""
+    ones = ~a.dtype.type(0)
+    if a.dtype.itemsize < 8:
+        return ones
+    return np.where(unsigned(a) >> np.uint64(32) == 0, a.dtype.type(0xFFFF_FFFF), ones)
+
+
 def _signed_quotient(a: Any, b: Any) -> Any:
     if b.size == 1 and b.flat[0] > 0 and a.min() >= 0:
         return a // b
@@ -64,7 +72,7 @@ def _signed_quotient(a: Any, b: Any) -> Any:
     safe = np.where(minus_one, b.dtype.type(1), divisor)
     quotient = (a - np.fmod(a, safe)) // safe
     quotient = np.where(minus_one, np.negative(a), quotient)  # MIN / -1 wraps to MIN
-    return np.where(zero, a.dtype.type(-1), quotient)
+    return np.where(zero, _quotient_by_zero(a), quotient)
 
 
 def _signed_remainder(a: Any, b: Any) -> Any:
@@ -78,7 +86,7 @@ def _signed_remainder(a: Any, b: Any) -> Any:
 def _unsigned_quotient(a: Any, b: Any) -> Any:
     zero = b == 0
     quotient = a // np.where(zero, b.dtype.type(1), b)
-    return np.where(zero, ~a.dtype.type(0), quotient)
+    return np.where(zero, _quotient_by_zero(a), quotient)
 
 
 def _unsigned_remainder(a: Any, b: Any) -> Any:
