@@ -97,14 +97,20 @@ def inputs(case: Case, tensors: Tensors) -> dict[str, Any]:
 
 
 def _positions(case: Case) -> list[torch.Tensor]:
-    """Return the positions of each request: a run that starts within the context, positions in any order, or a run from below 0."""
+    """Return the positions of each request: a run that starts within the context, positions in any order, or a run from below 0.
+
+    The longest request reaches the end of the context, so that a table that is too narrow is too narrow for somebody.
+    """
     chance = Tensors(case.seed, "cpu")
     starts = chance.integers("context", (len(case.lengths),), torch.int64, low=0, high=case.context).tolist()
+    if case.lengths:
+        starts[case.lengths.index(max(case.lengths))] = case.context
     if case.order == "scattered":
-        return [
+        scattered = [
             chance.integers(f"positions/{request}", (length,), torch.int64, low=0, high=start + max(length - 1, 0))
             for request, (start, length) in enumerate(zip(starts, case.lengths, strict=True))
         ]
+        return [torch.cat((each[:-1], torch.tensor([start + len(each) - 1]))) if len(each) else each for start, each in zip(starts, scattered, strict=True)]
     if case.order == "below_zero":
         starts = [-(length // 2) - 1 for length in case.lengths]
     return [torch.arange(start, start + length) for start, length in zip(starts, case.lengths, strict=True)]
@@ -131,15 +137,17 @@ def examples(dtype: str) -> Mapping[str, Case]:
         "hybrid 528/16": _real(dtype, (528, 16, 1, 0, 1), (700, 1, 1, 0, 1300), 2048, context=500),
         "context of 1M, 8 ranks": _real(dtype, (16, 16, 8, 7, 16), (1, 1, 500), 2048, context=1_048_000),
         "context of 1M, 2 ranks token by token": _real(dtype, (128, 128, 2, 1, 1), (1, 1, 500), 2048, context=1_048_000),
+        "a table two columns short": _real(dtype, (16, 16, 1, 0, 1), (40, 3, 90), 2048, context=200, table=_PLAIN.replace(narrow=2)),
+        "block ids up to 2**31 - 1": _real(dtype, (16, 16, 1, 0, 1), (40, 3, 90), 2048, context=200, table=_PLAIN.replace(ids="huge")),
         "only padding": _real(dtype, (16, 16, 1, 0, 1), (), 2048, context=0),
     }
 
 
-def _real(dtype: str, blocks: tuple[int, ...], lengths: tuple[int, ...], max_num_tokens: int, *, context: int) -> Case:
+def _real(
+    dtype: str, blocks: tuple[int, ...], lengths: tuple[int, ...], max_num_tokens: int, *, context: int, table: Case = _PLAIN
+) -> Case:
     padding = max_num_tokens - sum(lengths)
-    return _case(
-        dtype, blocks, lengths, context=context, padding=padding, order="ascending", table=_PLAIN, spare_requests=2, seed=0
-    )
+    return _case(dtype, blocks, lengths, context=context, padding=padding, order="ascending", table=table, spare_requests=2, seed=0)
 
 
 def cut(case: Case, limit: int) -> Case:

@@ -10,7 +10,7 @@ import pytest
 
 from difftest.cell import Cell
 from difftest.differential import differential_test
-from difftest.engines import default_engine_name, engine_named
+from difftest.engines import engine_named
 from difftest.errors import FindingError
 from difftest.policy import PRODUCTION
 from difftest.profiles import PROFILES
@@ -33,7 +33,7 @@ def spec_on(defect):
 
 def finding(spec, seed):
     """Return the first finding of the production cells, the low precisions first: a missing cast shows only there."""
-    engine = engine_named(default_engine_name())
+    engine = engine_named("simulator")  # also on a GPU machine: there a read past a tensor passes unseen
     for dtype in sorted(spec.dtypes, key=lambda name: name == "float32"):
         try:
             differential_test(Cell(spec, PRODUCTION, dtype, engine), PROFILE, session_seed=seed, shrink=False)
