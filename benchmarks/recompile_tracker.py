@@ -2,8 +2,8 @@
 
     python benchmarks/recompile_tracker.py [--json FILE]
 
-On a GPU the launch is a real one; without a GPU Triton's own launch path runs with a compiled kernel that does nothing, which is the launch's
-host cost alone. Rounds with and without the tracker alternate, and so do two rounds without it: their ratio is the noise.
+On a GPU the launch is a real one; without a GPU Triton's own launch path runs with a compiled kernel that does nothing, which is the
+launch's host cost alone. Rounds with and without the tracker alternate, and so do two rounds without it: their ratio is the noise.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import triton
@@ -26,6 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from difftest import recompile_tracker, triton_adapter
 from difftest.artifacts import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 LAUNCHES = 2000
 ROUNDS = 31

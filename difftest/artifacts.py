@@ -39,7 +39,9 @@ class ReplayFile:
     message: str
 
 
-def write_replay(directory: Path, cell: Cell, case: Case, error: FindingError, *, session_seed: int, reference: str) -> Path:
+def write_replay(  # noqa: PLR0913 - each is a field of the file
+    directory: Path, cell: Cell, case: Case, error: FindingError, *, session_seed: int, reference: str
+) -> Path:
     """Write a failing case to `directory` and return its path; the file is whole or absent.
 
     Raises:
@@ -85,10 +87,13 @@ def read_replay(path: Path) -> ReplayFile:
     """
     content = _content(path)
     if content.get("schema", 0) != SCHEMA:
-        raise ReplayError(f"{path}: schema {content.get('schema')!r}, and this difftest reads schema {SCHEMA}; replay with the version that wrote it")
+        found = content.get("schema")
+        raise ReplayError(f"{path}: schema {found!r}, and this difftest reads schema {SCHEMA}; replay with the version that wrote it")
     for name, kind in _REQUIRED.items():
         if not isinstance(content.get(name), kind):
-            raise ReplayError(f"{path}: field {name!r} is {content.get(name)!r}, expected {kind.__name__}; the file was not written by difftest")
+            raise ReplayError(
+                f"{path}: field {name!r} is {content.get(name)!r}, expected {kind.__name__}; the file was not written by difftest"
+            )
     try:
         case = Case.from_fields(content["case"])
     except (InvalidCase, TypeError, RecursionError) as error:
@@ -96,7 +101,11 @@ def read_replay(path: Path) -> ReplayFile:
     words = {name: content[name] for name in ("kernel", "policy", "dtype", "engine", "target", "reference")}
     seed = content.get("seed")
     return ReplayFile(
-        **words, case=case, seed=seed if isinstance(seed, int) else None, finding=str(content.get("finding", "")), message=str(content.get("message", ""))
+        **words,
+        case=case,
+        seed=seed if isinstance(seed, int) else None,
+        finding=str(content.get("finding", "")),
+        message=str(content.get("message", "")),
     )
 
 

@@ -16,9 +16,9 @@ _SCALARS = (str, int, float, bool, type(None))
 class Case(Mapping[str, Any]):
     """An immutable, hashable mapping of field names to JSON-able values.
 
-    A case holds sizes, dtypes, layouts, fill regimes and the seed that fills tensors, never tensors: it is what Hypothesis draws and shrinks,
-    what a replay file stores, and what a user pastes. Its `repr` is valid Python (`Case(h=4, w=4, seed=0)`). Values are str, int, finite
-    float, bool, None, tuples of those, and nested cases; lists become tuples and dicts become cases.
+    A case holds sizes, dtypes, layouts, fill regimes and the seed that fills tensors, never tensors: it is what Hypothesis draws and
+    shrinks, what a replay file stores, and what a user pastes. Its `repr` is valid Python (`Case(h=4, w=4, seed=0)`). Values are str, int,
+    finite float, bool, None, tuples of those, and nested cases; lists become tuples and dicts become cases.
 
     Raises:
         InvalidCase: for a value of another type, or a float that is not finite (name a fill regime instead).
@@ -57,7 +57,7 @@ class Case(Mapping[str, Any]):
     def __hash__(self) -> int:
         if self._hash is None:
             object.__setattr__(self, "_hash", hash(self.to_json()))
-        return self._hash
+        return int(self._hash)
 
     def __repr__(self) -> str:
         return f"Case({', '.join(f'{name}={value!r}' for name, value in self._fields.items())})"

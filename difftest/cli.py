@@ -38,7 +38,7 @@ def main() -> None:
 @click.option("--workers", type=click.IntRange(min=0), metavar="N", help="Worker processes; 0 runs in this one [default: one a core].")
 @click.option("--require-gpu", is_flag=True, help="Fail where a GPU test would be skipped.")
 def run(kernels: tuple[str, ...], workers: int | None, *, require_gpu: bool, **options: Any) -> None:
-    """Judge KERNELS (default: all) and print a table of verdicts.
+    r"""Judge KERNELS (default: all) and print a table of verdicts.
 
     \b
     difftest run                            all kernels, policies and dtypes
@@ -97,7 +97,7 @@ class _reporting_misuse:  # noqa: N801 - reads as a statement
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         from difftest.errors import DifftestError  # noqa: PLC0415
 
         if isinstance(error, DifftestError):
@@ -125,7 +125,7 @@ def _demand_gpu(engine: str | None) -> None:
     import torch  # noqa: PLC0415
 
     if engine != "simulator" and not torch.cuda.is_available():
-        click.echo("difftest: --require-gpu: torch sees no GPU here; run on a GPU machine, or leave the option out to use the simulator", err=True)
+        click.echo("difftest: --require-gpu: torch sees no GPU; run on a GPU machine, or leave it out to use the simulator", err=True)
         sys.exit(2)
 
 

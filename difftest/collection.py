@@ -83,7 +83,8 @@ class CellItem(pytest.Item):
         lines = [f"--difftest-seed={seed} replays it alone: {self._command(seed)}"]
         if case is not None and cell is not None:
             directory = Path(setting(self.config, "failures") or self.config.rootpath / ".difftest" / "failures")
-            reference = self.path.relative_to(self.config.rootpath).as_posix() if self.path.is_relative_to(self.config.rootpath) else str(self.path)
+            root = self.config.rootpath
+            reference = self.path.relative_to(root).as_posix() if self.path.is_relative_to(root) else str(self.path)
             with contextlib.suppress(DifftestError):
                 replay = str(write_replay(directory, cell, case, error, session_seed=seed, reference=reference))
                 lines.append(f"the case as a file: difftest replay {replay}")

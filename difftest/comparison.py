@@ -31,7 +31,7 @@ __all__ = [
 REFERENCE_FACTOR = 8.0
 
 
-def compare_output(  # noqa: PLR0913, PLR0917 - one parameter for each thing that the rule is about
+def compare_output(  # noqa: PLR0913 - one parameter for each thing that the rule is about
     name: str,
     actual: Any,
     golden: torch.Tensor,
@@ -68,7 +68,7 @@ def compare_output(  # noqa: PLR0913, PLR0917 - one parameter for each thing tha
     return compare_statistics(name, Judged(actual, golden, baseline, errors), tolerance, tile_rows)
 
 
-def compare_non_finite(  # noqa: PLR0913, PLR0917 - as compare_output
+def compare_non_finite(  # noqa: PLR0913 - as compare_output
     name: str,
     actual: Any,
     torch_low: torch.Tensor,

@@ -89,7 +89,8 @@ def _generate(runner: CellRunner, profile: Profile, session_seed: int, *, shrink
         seed = derived_seed(session_seed, runner.cell.spec.name, runner.cell.dtype, number)
         _hypothesis(runner, runner.check, missing + missing // 4 + 2, seed, shrink=shrink)
     if runner.tally.counted < target:
-        runner.tally.notes.append(f"only {runner.tally.counted - target + profile.cases} of {profile.cases} generated cases were new and not empty")
+        drawn = runner.tally.counted - target + profile.cases
+        runner.tally.notes.append(f"only {drawn} of {profile.cases} generated cases were new and not empty")
 
 
 def _hypothesis(runner: CellRunner, check: Callable[[Case], Any], examples: int, seed: int, *, shrink: bool) -> None:

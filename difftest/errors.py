@@ -8,7 +8,10 @@ Messages give the value, what was expected, and what to do next.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class DifftestError(Exception):

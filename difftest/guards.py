@@ -120,24 +120,20 @@ def _extent(tensor: torch.Tensor) -> int:
 
 def _margin_breaches(room: _Room, site: str) -> Iterator[str]:
     end = room.start + room.original.numel()
-    for side, margin, distance in (
-        ("before", room.buffer[: room.start], lambda first, last: room.start - first),
-        ("after", room.buffer[end:], lambda first, last: last + 1),
-    ):
+    for side, margin in (("before", room.buffer[: room.start]), ("after", room.buffer[end:])):
         if _untouched(margin):
             continue
         written = (margin != _GUARD_BYTE).nonzero()
-        if written.numel():
-            first, last = int(written[0]), int(written[-1])
-            names = ", ".join(dict.fromkeys(name for name, _ in room.views))
-            yield (
-                f"{written.numel()} bytes {side} `{names}` were written, up to {distance(first, last)} bytes away; "
-                f"no launch argument covers them; launch at {site}"
-            )
+        furthest = room.start - int(written[0]) if side == "before" else int(written[-1]) + 1
+        names = ", ".join(dict.fromkeys(name for name, _ in room.views))
+        yield (
+            f"{written.numel()} bytes {side} `{names}` were written, up to {furthest} bytes away; no launch argument covers them; "
+            f"launch at {site}"
+        )
 
 
 def _untouched(margin: torch.Tensor) -> bool:
-    """Whether every byte still holds the guard: compared eight at a time, on the part that is aligned for it, and one at a time elsewhere."""
+    """Whether every byte still holds the guard: compared eight at a time where the address allows it, and one at a time elsewhere."""
     import torch  # noqa: PLC0415
 
     head = -margin.data_ptr() % 8
@@ -161,7 +157,9 @@ def _gap_breaches(room: _Room, site: str) -> Iterator[str]:
     if count:
         names = ", ".join(dict.fromkeys(name for name, _ in room.views))
         first = int(changed.nonzero()[0])
-        yield f"{count} bytes between or beside the views `{names}` of one storage were written, the first at byte {first}; launch at {site}"
+        yield (
+            f"{count} bytes between or beside the views `{names}` of one storage were written, the first at byte {first}; launch at {site}"
+        )
 
 
 def _bytes_of(mask: torch.Tensor, room: _Room, view: torch.Tensor) -> torch.Tensor:
@@ -174,7 +172,11 @@ def _bytes_of(mask: torch.Tensor, room: _Room, view: torch.Tensor) -> torch.Tens
 
 
 def run_guarded(
-    names: Mapping[int, str], args: tuple[Any, ...], kwargs: Mapping[str, Any], site: str, proceed: Callable[[tuple[Any, ...], dict[str, Any]], Any]
+    names: Mapping[int, str],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    site: str,
+    proceed: Callable[[tuple[Any, ...], dict[str, Any]], Any],
 ) -> Any:
     """Run `proceed(args, kwargs)` on guarded copies of the arguments, put them back, and return its result.
 

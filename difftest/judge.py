@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from difftest.comparison import Comparison, OutputComparison, compare_bits, compare_non_finite, compare_output
+from difftest.comparison import FORM, Comparison, OutputComparison, compare_bits, compare_non_finite, compare_output
 
 if TYPE_CHECKING:
     from difftest.case import Case
@@ -25,7 +25,7 @@ class Judgement:
 
 
 def compare_outputs(spec: KernelSpec, case: Case, golden: Golden, outputs: tuple[Any, ...], *, fused: bool = False) -> Comparison:
-    """Return how outputs compare with the golden answer by the spec's tolerance; `fused` where multiply and add may have been contracted."""
+    """Return how outputs compare with the golden answer by the spec's tolerance; `fused` where multiplies and adds may be contracted."""
     tolerance = spec.tolerance_for(case["dtype"])
     finite = golden.agreement is not None
     rows = []
@@ -43,7 +43,11 @@ def compare_outputs(spec: KernelSpec, case: Case, golden: Golden, outputs: tuple
 def compare_strictly(spec: KernelSpec, golden: Golden, outputs: tuple[Any, ...]) -> Comparison:
     """Return how outputs of the leg without fusion compare with the op-by-op torch reference, bit for bit."""
     rows = zip(spec.outputs, outputs, golden.baseline, strict=True)
-    return Comparison(tuple(compare_bits(name, actual, low) if isinstance(actual, torch.Tensor) else _not_a_tensor(name, actual) for name, actual, low in rows))
+    return Comparison(tuple(_bits_or_form(*row) for row in rows))
+
+
+def _bits_or_form(name: str, actual: Any, low: torch.Tensor) -> OutputComparison:
+    return compare_bits(name, actual, low) if isinstance(actual, torch.Tensor) else _not_a_tensor(name, actual)
 
 
 def unwritten_message(spec: KernelSpec, execution: Execution) -> str:
@@ -55,4 +59,4 @@ def unwritten_message(spec: KernelSpec, execution: Execution) -> str:
 
 
 def _not_a_tensor(name: str, value: Any) -> OutputComparison:
-    return OutputComparison.rejected(name, "shape or dtype mismatch", f"{name}: the launch returned {type(value).__name__}, expected a tensor")
+    return OutputComparison.rejected(name, FORM, f"{name}: the launch returned {type(value).__name__}, expected a tensor")

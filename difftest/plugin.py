@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from difftest.verdict import CellVerdict
 
@@ -30,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     option("--difftest-profile", metavar="NAME", help="smoke, dev, ci or nightly: how much is done (default: dev)")
     option("--difftest-cases", type=int, metavar="N", help="cases that each cell must count (default: the profile's)")
     option("--difftest-seed", type=int, metavar="N", help="seed of the run (default: --hypothesis-seed, else drawn and printed)")
-    option("--difftest-kernel", action="append", default=[], metavar="NAME", help="only this kernel; may be given several times")
-    option("--difftest-policy", action="append", default=[], metavar="NAME", help="only this policy, or 'powerset'; may be given several times")
-    option("--difftest-dtype", action="append", default=[], metavar="NAME", help="only this dtype cell; may be given several times")
+    option("--difftest-kernel", action="append", default=[], metavar="NAME", help="only this kernel; repeatable")
+    option("--difftest-policy", action="append", default=[], metavar="NAME", help="only this policy, or 'powerset'; repeatable")
+    option("--difftest-dtype", action="append", default=[], metavar="NAME", help="only this dtype cell; repeatable")
     option("--difftest-failures", metavar="DIR", help="where failing cases are written (default: .difftest/failures)")
     option("--difftest-summary", action="store_true", help="print the table of verdicts also under -q")
     option("--require-gpu", action="store_true", help="a GPU test that would be skipped for want of a GPU fails instead")
@@ -152,7 +152,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def recompile_tracker() -> Callable[..., Any]:
-    """Return `difftest.recompile_tracker`: `with recompile_tracker(kernel, allow=1) as log: ...`; works inside `@given` bodies."""
+    """Give what limits compiles, as in `with recompile_tracker(kernel, allow=1) as log:`, also inside `@given` bodies."""
     from difftest.compile_log import recompile_tracker as tracker  # noqa: PLC0415
 
     return tracker
@@ -170,7 +170,7 @@ def session_seed(config: pytest.Config) -> int:
 
 
 _SEED = pytest.StashKey[int]()
-_VERDICTS = pytest.StashKey["list[CellVerdict]"]()
+_VERDICTS: pytest.StashKey[list[CellVerdict]] = pytest.StashKey()
 _config: pytest.Config | None = None
 
 

@@ -46,7 +46,7 @@ def replay_file(path: Path, root: Path, *, engine: str | None = None, target: st
     spec = _spec(file, path, root)
     chosen = _engine(file, engine, target)
     cell = Cell(spec, _policy(spec, file, path), file.dtype, chosen)
-    moved = "" if (chosen.name, chosen.target) == (file.engine, file.target) else f"\nnote: found on {file.engine} ({file.target}), judged on {chosen.name} ({chosen.target})"
+    moved = _moved(file, chosen)
     with CellRunner(cell) as runner:
         try:
             judgement = runner.check_all(file.case)
@@ -60,6 +60,13 @@ def replay_file(path: Path, root: Path, *, engine: str | None = None, target: st
                 "the strategy changed since the file was written: check out the version that wrote it"
             ) from error
     return Outcome(f"passes: {cell} agrees on {judgement.tolerant.compared} elements; case: {file.case!r}{moved}", 0)
+
+
+def _moved(file: ReplayFile, engine: Engine) -> str:
+    """Return a line where the case is judged elsewhere than it was found."""
+    if (engine.name, engine.target) == (file.engine, file.target):
+        return ""
+    return f"\nnote: found on {file.engine} ({file.target}), judged on {engine.name} ({engine.target})"
 
 
 def _spec(file: ReplayFile, path: Path, root: Path) -> KernelSpec:

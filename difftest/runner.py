@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from difftest import errors
 from difftest.cell import Cell, CellTally
@@ -48,7 +48,7 @@ class CellRunner:
     _applied: AppliedPolicy | None = None
     _probed: int = 0
 
-    def __enter__(self) -> CellRunner:
+    def __enter__(self) -> Self:
         self._stack.enter_context(self.cell.engine.activate())
         self._stack.enter_context(_counting_compiles(self.tally))
         return self
@@ -112,7 +112,7 @@ class CellRunner:
             raise errors.Mistrusted(f"{self.cell}: a pass would mean nothing: {'; '.join(doubts)}")
 
     def keys_allowed(self) -> int | None:
-        """Return how many keys the contract allows for the constexprs, options, dtypes and alignments that were met; None without a limit."""
+        """Return how many keys the contract allows for the constexprs, options, dtypes and alignments met; None without a limit."""
         limit = self.cell.spec.contract.max_variants
         return None if limit is None or not self.cell.policy.is_production else limit * len(groups_of(self.tally.keys))
 

@@ -100,9 +100,13 @@ def _problems(spec: KernelSpec) -> Iterator[str]:
     for kernel in spec.kernels:
         if not hasattr(kernel, "fn"):
             yield f"kernels holds {kernel!r}, which is not a triton.jit function"
+    yield from _tolerance_problems(spec)
+    yield from _launch_problems(spec)
+
+
+def _tolerance_problems(spec: KernelSpec) -> Iterator[str]:
     if isinstance(spec.tolerance, Mapping) and (missing := set(spec.dtypes) - set(spec.tolerance)):
         yield f"tolerance has no entry for {sorted(missing)}; dtypes are {list(spec.dtypes)}"
-    yield from _launch_problems(spec)
 
 
 def _launch_problems(spec: KernelSpec) -> Iterator[str]:

@@ -28,7 +28,8 @@ def _table(verdicts: Sequence[CellVerdict]) -> Iterable[tuple[str, dict[str, boo
     rows = [_COLUMNS, *(_row(verdict) for verdict in sorted(verdicts, key=lambda one: (one.kernel, one.dtype, one.policy)))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for index, row in enumerate(rows):
-        text = "  ".join(cell.ljust(width) if column < 4 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths, strict=True)))
+        cells = enumerate(zip(row, widths, strict=True))
+        text = "  ".join(cell.ljust(width) if column < 4 else cell.rjust(width) for column, (cell, width) in cells)
         bad = index > 0 and not row[-1].startswith("passed")
         yield text.rstrip(), {"bold": index == 0, "red": bad}
 

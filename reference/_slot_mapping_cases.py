@@ -110,7 +110,9 @@ def _positions(case: Case) -> list[torch.Tensor]:
             chance.integers(f"positions/{request}", (length,), torch.int64, low=0, high=start + max(length - 1, 0))
             for request, (start, length) in enumerate(zip(starts, case.lengths, strict=True))
         ]
-        return [torch.cat((each[:-1], torch.tensor([start + len(each) - 1]))) if len(each) else each for start, each in zip(starts, scattered, strict=True)]
+        for start, each in zip(starts, scattered, strict=True):
+            each[-1:] = start + len(each) - 1
+        return scattered
     if case.order == "below_zero":
         starts = [-(length // 2) - 1 for length in case.lengths]
     return [torch.arange(start, start + length) for start, length in zip(starts, case.lengths, strict=True)]

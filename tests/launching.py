@@ -10,7 +10,7 @@ from difftest import triton_adapter
 
 
 @triton.jit(do_not_specialize=["H", "W"])
-def sized_kernel(x_ptr, H, W, n, scale, flag, BLOCK: tl.constexpr):  # noqa: PLR0917
+def sized_kernel(x_ptr, H, W, n, scale, flag, BLOCK: tl.constexpr):
     tl.store(x_ptr + tl.arange(0, BLOCK), H * W + n * scale, mask=tl.arange(0, BLOCK) < n)
 
 

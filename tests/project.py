@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from difftest.discovery import plugin_is_installed
+
 ROOT = Path(__file__).resolve().parents[1]
 
-KERNEL = '''\
+KERNEL = """\
 import torch
 import triton
 import triton.language as tl
@@ -28,9 +30,9 @@ def scale(x, factor):
     if x.numel():
         scale_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), factor, BLOCK=64)
     return y
-'''
+"""
 
-REFERENCE = '''\
+REFERENCE = """\
 from hypothesis import strategies as st
 
 from difftest import Case, Contract, KernelSpec, error_ratio, register
@@ -86,19 +88,23 @@ SPEC = register(
         strict=True,
     )
 )
-'''
+"""
 
 
 def make_project(directory, *, kernel=(), reference=(), options=""):
     """Write the project; `kernel` and `reference` are (old, new) edits, each of which must apply once."""
     for name, text, edits in (("kernels/scale.py", KERNEL, kernel), ("reference/scale.py", REFERENCE, reference)):
-        for old, new in edits:
-            assert text.count(old) == 1, (name, old)
-            text = text.replace(old, new)
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_text(text)
+        (directory / name).write_text(_edited(name, text, edits))
     (directory / "pyproject.toml").write_text(f'[tool.pytest.ini_options]\npythonpath = ["."]\n{options}\n')
     return directory
+
+
+def _edited(name, text, edits):
+    for old, new in edits:
+        assert text.count(old) == 1, (name, old)
+        text = text.replace(old, new)
+    return text
 
 
 def difftest(directory, *arguments, timeout_s=300, **environment):
@@ -108,8 +114,6 @@ def difftest(directory, *arguments, timeout_s=300, **environment):
 
 def pytest_in(directory, *arguments, timeout_s=300, **environment):
     """Run pytest in the project, with the plugin whether or not it is installed."""
-    from difftest.discovery import plugin_is_installed
-
     plugin = [] if plugin_is_installed() else ["-p", "difftest.plugin"]
     return _run(directory, [sys.executable, "-m", "pytest", *plugin, *arguments], timeout_s, environment)
 
@@ -117,7 +121,5 @@ def pytest_in(directory, *arguments, timeout_s=300, **environment):
 def _run(directory, command, timeout_s, environment):
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH", "")])])
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TRITON_"))}
-    # The simulator here as on CI: these tests are about the faces of the tool, and a GPU is not asked for them.
-    return subprocess.run(
-        command, cwd=directory, env={**inherited, "PYTHONPATH": path, **environment}, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
+    seen = {**inherited, "PYTHONPATH": path, **environment}
+    return subprocess.run(command, cwd=directory, env=seen, capture_output=True, text=True, timeout=timeout_s, check=False)

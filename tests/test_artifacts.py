@@ -37,7 +37,9 @@ def test_no_temporary_file_is_left(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("mangle", [lambda text: text[:40], lambda _text: "[]", lambda _text: "[" * 50_000, lambda text: text.replace("{", "(")])
+@pytest.mark.parametrize(
+    "mangle", [lambda text: text[:40], lambda _text: "[]", lambda _text: "[" * 50_000, lambda text: text.replace("{", "(")]
+)
 def test_a_damaged_file_is_refused_with_its_path(tmp_path, mangle):
     path = written(tmp_path)
     path.write_text(mangle(path.read_text()))

@@ -91,3 +91,9 @@ def test_a_guard_that_is_not_looked_at_finds_nothing(monkeypatch):
         around[start + 40] = 1
 
     guarded(body, torch.zeros(10))
+
+
+def test_an_empty_view_of_a_larger_buffer_covers_no_bytes_of_it():
+    buffer = torch.zeros(8)
+    guarded(lambda x, y: y.fill_(1), buffer[8:], buffer[:2])
+    assert buffer.tolist() == [1, 1, 0, 0, 0, 0, 0, 0]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import difftest
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "difftest").rglob("*.py"))
 
@@ -109,8 +111,6 @@ def test_importing_loads_neither_torch_nor_triton(module):
 
 
 def test_every_public_name_is_documented_and_loads():
-    import difftest
-
     for name in difftest.__all__:
         assert getattr(difftest, name).__doc__
     with pytest.raises(AttributeError, match="module 'difftest' has no attribute 'Kase'; it has Case, Contract"):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+
 from tests.project import difftest, make_project, pytest_in
 
 SIMULATOR = ("--engine", "simulator", "--cases", "12", "--workers", "0")
@@ -82,7 +83,8 @@ def test_each_broken_kernel_is_found_by_its_kind(tmp_path, edit, kind):
 def test_a_kernel_that_fails_to_compile_for_one_class_names_the_class_and_the_policy(tmp_path):
     edit = [("inside = i < n", "inside = i < n.to(tl.int64)")]
     directory = make_project(tmp_path, kernel=edit)
-    run = difftest(directory, "run", "--engine", "simulator", "--cases", "100", "--workers", "0", "--policy", "specialize_all", "--seed", "3")
+    many = ("--engine", "simulator", "--cases", "100", "--workers", "0")
+    run = difftest(directory, "run", *many, "--policy", "specialize_all", "--seed", "3")
     assert "compile failure: scale[specialize_all-float32]" in run.stdout
     assert re.search(r"does not compile for scale_kernel: .*`?n`? ?[=:(].*\b1\b", run.stdout), run.stdout
 
@@ -92,7 +94,10 @@ def test_a_kernel_that_fails_to_compile_for_one_class_names_the_class_and_the_po
     [
         ([("return (x * factor,)", "return (x * factor, x)")], "torch_reference returned 2 outputs, expected 1: y"),
         ([("return (np.multiply(x, factor),)", "return (np.multiply(x, factor)[None],)")], "scipy_reference gives 'y' the shape"),
-        ([("return (np.multiply(x, factor),)", "return (np.multiply(x, factor).astype('f4'),)")], "scipy_reference returned torch.float32 for 'y', expected"),
+        (
+            [("return (np.multiply(x, factor),)", "return (np.multiply(x, factor).astype('f4'),)")],
+            "scipy_reference returned torch.float32 for 'y', expected",
+        ),
         ([("return (np.multiply(x, factor),)", "return (x.no_such,)")], "scipy_reference raised AttributeError"),
         ([('outputs=("y",),', 'outputs=("y",), in_place=("z",),')], "in_place names 'z', which is not a parameter of scale"),
         ([('outputs=("y",),', 'outputs="y",')], "outputs='y' is not a tuple; write ('y',)"),
@@ -189,9 +194,8 @@ def test_workers_share_the_session_seed_and_report_their_verdicts(tmp_path):
 
 def test_ctrl_c_leaves_a_summary_of_what_was_done(tmp_path):
     directory = make_project(tmp_path, reference=[("return (x * factor,)", "import time; time.sleep(0.05); return (x * factor,)")])
-    process = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED, *SIMULATOR[:2], "--cases", "40", "--workers", "0"], cwd=directory, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", _INTERRUPTED, *SIMULATOR[:2], "--cases", "40", "--workers", "0"]
+    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
     seen = []
     for line in process.stdout:
         seen.append(line)

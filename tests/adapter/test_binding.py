@@ -17,7 +17,7 @@ TARGETS = ("cuda:90", "hip:gfx942")
 
 
 @triton.jit(do_not_specialize=["n"], do_not_specialize_on_alignment=["m"])
-def mixed_kernel(x_ptr, n, m, k, scale, flag, maybe_ptr, BLOCK: tl.constexpr, extra=7):  # noqa: PLR0917
+def mixed_kernel(x_ptr, n, m, k, scale, flag, maybe_ptr, BLOCK: tl.constexpr, extra=7):
     offsets = tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets, offsets * scale + n + m + k + extra, mask=offsets < n)
 

@@ -175,7 +175,7 @@ def test_a_loop_that_does_not_end_is_stopped_with_its_line(simulator):
 
 
 @triton.jit
-def optional(x_ptr, extra_ptr, out_ptr, one, pair, N: tl.constexpr):  # noqa: PLR0917 - a launch
+def optional(x_ptr, extra_ptr, out_ptr, one, pair, N: tl.constexpr):
     i = tl.arange(0, N)
     x = tl.load(x_ptr + i * one) * pair[0] + pair[1]
     if extra_ptr is not None:

@@ -57,7 +57,7 @@ def test_softmax_agrees_with_torch(dtype):
 
 
 @triton.jit
-def rms_norm_kernel(x_ptr, w_ptr, y_ptr, n_cols, eps, BLOCK: tl.constexpr, RECIPROCAL: tl.constexpr):  # noqa: PLR0917 - a launch
+def rms_norm_kernel(x_ptr, w_ptr, y_ptr, n_cols, eps, BLOCK: tl.constexpr, RECIPROCAL: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, BLOCK)
     mask = c < n_cols
@@ -80,7 +80,7 @@ def test_rms_norm_agrees_with_torch(dtype, reciprocal):
 
 
 @triton.jit
-def reduced(x_ptr, out_ptr, where_ptr, scan_ptr, back_ptr, M: tl.constexpr, N: tl.constexpr):  # noqa: PLR0917 - a launch
+def reduced(x_ptr, out_ptr, where_ptr, scan_ptr, back_ptr, M: tl.constexpr, N: tl.constexpr):
     p = tl.program_id(0)
     at = p * M * N + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
     x = tl.load(x_ptr + at)
