@@ -152,7 +152,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def recompile_tracker() -> Callable[..., Any]:
-    """Give what limits compiles, as in `with recompile_tracker(kernel, allow=1) as log:`, also inside `@given` bodies."""
+    """Give the limit on compiles in a block, also inside `@given` bodies: call it with the kernels and `allow=`."""
     from difftest.compile_log import recompile_tracker as tracker  # noqa: PLC0415
 
     return tracker
