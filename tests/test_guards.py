@@ -95,5 +95,5 @@ def test_a_guard_that_is_not_looked_at_finds_nothing(monkeypatch):
 
 def test_an_empty_view_of_a_larger_buffer_covers_no_bytes_of_it():
     buffer = torch.zeros(8)
-    guarded(lambda x, y: y.fill_(1), buffer[8:], buffer[:2])
+    guarded(lambda _x, y: y.fill_(1), buffer[8:], buffer[:2])
     assert buffer.tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
