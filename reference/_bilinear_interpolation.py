@@ -73,34 +73,60 @@ def scipy_interpolation(
 
 def _points(h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int) -> np.ndarray:
     """Return the grid coordinates of each row of a frame, `(h*w, 2)` float64 within the grid."""
+    return _coordinates(h, w, h_scale, w_scale, merge_size).clip(0, num_grid - 1)
+
+
+def _coordinates(h: int, w: int, h_scale: float, w_scale: float, merge_size: int) -> np.ndarray:
+    """Return `index * scale` along h and w for each row of a frame, `(h*w, 2)` float64, exact for scales rounded to float32."""
     block, within = np.divmod(np.arange(h * w), merge_size**2)
     block_row, block_column = np.divmod(block, max(w // merge_size, 1))
     row = block_row * merge_size + within // merge_size
     column = block_column * merge_size + within % merge_size
-    points = np.stack([row * np.float64(np.float32(h_scale)), column * np.float64(np.float32(w_scale))], axis=-1)
-    return points.clip(0, num_grid - 1)
+    return np.stack([row * np.float64(np.float32(h_scale)), column * np.float64(np.float32(w_scale))], axis=-1)
 
 
-def interpolation_scales(
-    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int
+def interpolation_scales(  # noqa: PLR0913 - a launch has as many
+    weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, relative_ulp: float
 ) -> np.ndarray:
-    """Return the sum of `|weight * value|` of each element, `(t*h*w, hidden)` float64.
+    """Return the size of the terms of each element, `(t*h*w, hidden)` float64: the sum of `|weight * value|`, and what rounding adds to it.
 
     The interpolation weights are differences, and what cancels in them leaves its rounding behind: `(1 - dh) - w01` is accurate to one
-    rounding of `w01`, however small it is. So a quarter of what cancelled counts as a term of the same value. A cell that is hit exactly
-    has no such terms.
+    rounding of `w01`, however small it is. So a quarter of what cancelled counts as a term of the same value. And a kernel computes
+    coordinates in float32: their rounding moves the point, and near a cell's end into the next cell. So the rounding of the coordinates of the
+    point, in units of the output's ULP, counts as a weight of every value around. A cell that is hit exactly has neither. Values that are not
+    finite count as 0: an element that is finite has none among its terms.
+
+    `relative_ulp` is the ULP of 1.0 in the output dtype; `docs/decisions/bilinear-scale.md` says why.
     """
     points = _points(h, w, h_scale, w_scale, num_grid, merge_size)
     (h_floor, w_floor), (dh, dw) = np.floor(points).astype(np.int64).T, (points % 1).T
     h_ceil, w_ceil = np.minimum(h_floor + 1, num_grid - 1), np.minimum(w_floor + 1, num_grid - 1)
     both, only_h, only_w, neither = dh * dw, dh * (1 - dw), (1 - dh) * dw, (1 - dh) * (1 - dw)
-    table = np.abs(weight.reshape(num_grid, num_grid, -1))
+    table = np.abs(np.nan_to_num(weight, nan=0.0, posinf=0.0, neginf=0.0)).reshape(num_grid, num_grid, -1)
     terms = (
         (both, 0.0, table[h_ceil, w_ceil]),
         (only_h, both, table[h_ceil, w_floor]),
         (only_w, both, table[h_floor, w_ceil]),
         (neither, both + only_w, table[h_floor, w_floor]),
     )
-    with np.errstate(invalid="ignore"):  # 0 * inf, in a table that is not finite
-        frame = sum((share + _CANCELLED_SHARE * cancelled)[:, None] * value for share, cancelled, value in terms)
+    frame = sum((share + _CANCELLED_SHARE * cancelled)[:, None] * value for share, cancelled, value in terms)
+    frame += _moved_by_rounding(table, points, _coordinates(h, w, h_scale, w_scale, merge_size)) / relative_ulp
     return np.tile(frame, (t, 1))
+
+
+def _moved_by_rounding(table: np.ndarray, points: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    """Return how much the float32 rounding of the coordinates can move each element, `(rows, hidden)`."""
+    last = len(table) - 1
+    rounded = coordinates.astype(np.float32).astype(np.float64)
+    moved = np.abs(rounded - coordinates) + np.abs(points - coordinates)
+    floor = np.floor(points).astype(np.int64)
+    # Rounded up onto the next cell: the point is then taken from that cell and the one after it.
+    crossed = np.floor(rounded) > floor
+    around = np.zeros((len(points), table.shape[-1]))
+    for h_step in (0, 1, 2):
+        for w_step in (0, 1, 2):
+            touched = (h_step < 2) | crossed[:, 0]
+            touched &= (w_step < 2) | crossed[:, 1]
+            values = table[np.minimum(floor[:, 0] + h_step, last), np.minimum(floor[:, 1] + w_step, last)]
+            around += touched[:, None] * values
+    return moved.sum(axis=1)[:, None] * around

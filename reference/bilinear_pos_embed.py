@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from difftest.contract import Contract
 from difftest.spec import KernelSpec, register
@@ -14,8 +15,6 @@ from reference import _bilinear_cases as launches
 from reference._bilinear_interpolation import interpolation_scales, scipy_interpolation, torch_interpolation
 
 if TYPE_CHECKING:
-    import torch
-
     from difftest.case import Case
     from difftest.tensors import Tensors
 
@@ -38,11 +37,11 @@ def scipy_reference(
 
 
 def scales(
-    weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: object = None  # noqa: ARG001 - float64
+    weight: np.ndarray, t: int, h: int, w: int, num_grid_per_side: int, merge_size: int, dtype: torch.dtype
 ) -> tuple[np.ndarray]:
-    """Return the sum of `|weight * value|` of each element, `(t*h*w, hidden)`."""
+    """Return the size of the terms of each element, `(t*h*w, hidden)`."""
     steps = _cells_per_patch(h, w, num_grid_per_side)
-    return (interpolation_scales(weight, t, h, w, *steps, num_grid_per_side, merge_size),)
+    return (interpolation_scales(weight, t, h, w, *steps, num_grid_per_side, merge_size, torch.finfo(dtype).eps),)
 
 
 def _cells_per_patch(h: int, w: int, num_grid: int) -> np.ndarray:
@@ -57,8 +56,8 @@ def inputs(case: Case, tensors: Tensors) -> dict[str, Any]:
     return {"weight": launches.table(case, tensors), **sizes, "dtype": launches.table_and_output(case.dtype)[1]}
 
 
-# Fusion drops the rounding of `row * scale` before the floor is taken off, of one product in each weight and of three of the four products:
-# it can only take roundings away. Twice the error of the plain computation, and one ULP where that happens to be exact, is generous.
+# Four products of rounded weights and three sums: 1.5 + 0.5 + 1.5 ULPs of the scale at most, with or without fusion, beside what the rounding of
+# the coordinates moves, which the scale holds. The plain computation of a small output may be exact by luck, so the floor is that bound.
 SPEC = register(
     KernelSpec(
         name="bilinear_pos_embed",
@@ -71,7 +70,7 @@ SPEC = register(
         torch_reference=torch_reference,
         scipy_reference=scipy_reference,
         scales=scales,
-        tolerance=error_ratio(c=2.0, floor=1.0),
+        tolerance=error_ratio(c=2.0, floor=4.0),
         contract=Contract(
             do_not_specialize=("H", "W"),
             max_variants=1,

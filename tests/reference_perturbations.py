@@ -36,7 +36,7 @@ BILINEAR = [
     ("_bilinear_interpolation", "row * np.float64(np.float32(h_scale))", "row * np.float64(h_scale)"),
     ("_bilinear_interpolation", 'method="linear"', 'method="nearest"'),
     ("_bilinear_interpolation", "return np.tile(frame, (t, 1))\n\n\ndef _points", "return np.repeat(frame, t, axis=0)\n\n\ndef _points"),
-    ("_bilinear_interpolation", "points.clip(0, num_grid - 1)", "points.clip(0, num_grid - 2)"),
+    ("_bilinear_interpolation", ".clip(0, num_grid - 1)", ".clip(0, num_grid - 2)"),
     ("bilinear_pos_embed", "(num_grid - 1) / np.maximum(patches - 1, 1)", "num_grid / np.maximum(patches, 1)"),
     ("bilinear_pos_embed", "np.array([h, w])", "np.array([w, h])"),
 ]

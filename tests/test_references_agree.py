@@ -121,7 +121,7 @@ def test_a_fill_that_is_not_finite_is_known_to_be(name):
 
 def test_scales_of_an_interpolation_are_the_absolute_terms_and_a_quarter_of_what_cancelled():
     table = np.array([[1.0], [-2.0], [4.0], [-8.0]])
-    (scales,) = reference.bilinear_pos_embed.scales(table, 1, 3, 3, 2, 1)
+    (scales,) = reference.bilinear_pos_embed.scales(table, 1, 3, 3, 2, 1, torch.float32)
     quarters = 0.25 * np.array([1, 2, 4, 8])
     cancelled = 0.25 * (quarters[1] + quarters[2] + 2 * quarters[0])
     assert scales[:, 0].reshape(3, 3)[1, 1] == quarters.sum() + cancelled
@@ -146,4 +146,19 @@ def test_a_row_that_rounds_onto_the_next_cell_needs_the_cancelled_terms():
     off = np.abs(high.numpy() - golden)
     eps = np.finfo(np.float64).eps
     assert (off > 8 * eps * np.abs(golden)).any(), "here the golden value is the only term"
-    assert (off <= 8 * eps * reference.bilinear_pos_embed.scales(table.numpy(), *sizes)[0]).all()
+    assert (off <= 8 * eps * reference.bilinear_pos_embed.scales(table.numpy(), *sizes, torch.float32)[0]).all()
+
+
+def test_a_coordinate_that_float32_rounds_onto_the_next_cell_has_the_cell_after_it_among_its_terms():
+    """3 * 1.6666666 lies below 5 and rounds to 5: a fused kernel then takes the point from columns 5 and 6, and the golden answer from 4 and 5."""
+    table = np.zeros((16, 16, 1))
+    table[:, 6] = 1.0
+    where = {"t": 1, "h": 1, "w": 6, "h_scale": 0.0, "w_scale": 5 / 3, "num_grid": 16, "merge_size": 1}
+    weight = table.reshape(256, 1)
+    (golden,) = reference.bilinear_pos_embed_kernel.scipy_reference(weight=weight, **where, dtype=torch.float32)
+    (scales,) = reference.bilinear_pos_embed_kernel.scales(weight=weight, **where, dtype=torch.float32)
+    exact = 3 * float(np.float32(5 / 3))
+    assert exact < 5
+    assert golden[3] == 0
+    assert scales[3] * 2.0**-23 >= 5 - exact
+    assert scales[0] == 0, "a cell that is hit exactly moves nowhere"
