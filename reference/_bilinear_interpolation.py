@@ -118,7 +118,7 @@ def _moved_by_rounding(table: np.ndarray, points: np.ndarray, coordinates: np.nd
     """Return how much the float32 rounding of the coordinates can move each element, `(rows, hidden)`."""
     last = len(table) - 1
     rounded = coordinates.astype(np.float32).astype(np.float64)
-    moved = np.abs(rounded - coordinates) + np.abs(points - coordinates)
+    moved = np.abs(rounded - coordinates) + np.maximum(coordinates - last, 0)
     floor = np.floor(points).astype(np.int64)
     # Rounded up onto the next cell: the point is then taken from that cell and the one after it.
     crossed = np.floor(rounded) > floor
