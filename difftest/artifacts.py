@@ -62,7 +62,8 @@ def write_replay(  # noqa: PLR0913 - each is a field of the file
         "message": str(error),
         "versions": versions(),
     }
-    path = directory / f"{cell.spec.name}-{cell.policy.name}-{cell.dtype}-{cell.engine.name}.json"
+    where = f"{cell.engine.name}-{cell.engine.target.replace(':', '')}"
+    path = directory / f"{cell.spec.name}-{cell.policy.name}-{cell.dtype}-{where}.json"
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=directory, prefix=".replay-", suffix=".tmp")

@@ -38,15 +38,15 @@ def main() -> None:
 @click.option("--workers", type=click.IntRange(min=0), metavar="N", help="Worker processes; 0 runs in this one [default: one a core].")
 @click.option("--require-gpu", is_flag=True, help="Fail where a GPU test would be skipped.")
 def run(kernels: tuple[str, ...], workers: int | None, *, require_gpu: bool, **options: Any) -> None:
-    r"""Judge KERNELS (default: all) and print a table of verdicts.
+    """Judge KERNELS (default: all) and print a table of verdicts.
 
     \b
     difftest run                            all kernels, policies and dtypes
     difftest run mrope --policy production  one kernel under one policy
     difftest run mrope --seed 7             the cases of an earlier run
-    """
+    """  # noqa: D301 - click reads the backspace
     roots = _reference_roots()
-    arguments = [*roots, "-q", "--no-header", "--tb=short", "-rN", "--difftest-summary"]
+    arguments = [*roots, "-q", "--no-header", "--tb=short", "-rN", "--difftest-summary", "--continue-on-collection-errors"]
     for name, values in (("kernel", kernels), ("policy", options["policies"]), ("dtype", options["dtypes"])):
         arguments += [f"--difftest-{name}={value}" for value in values]
     for name in ("engine", "target", "profile", "cases", "seed"):
@@ -55,6 +55,8 @@ def run(kernels: tuple[str, ...], workers: int | None, *, require_gpu: bool, **o
     if require_gpu:
         arguments.append("--require-gpu")
         _demand_gpu(options["engine"])
+    with _reporting_misuse():
+        _check_words(options)
     count = min(os.cpu_count() or 1, _MOST_WORKERS) if workers is None else workers
     if count > 1:
         arguments += ["-n", str(count)]
@@ -119,6 +121,17 @@ def _reference_roots() -> list[str]:
         )
         sys.exit(2)
     return roots
+
+
+def _check_words(options: dict[str, Any]) -> None:
+    """Check the words that every cell would refuse alike, before the first one."""
+    from difftest.profiles import profile_named  # noqa: PLC0415
+
+    profile_named(options["profile"] or "dev")
+    if options["engine"] is not None or options["target"] is not None:
+        from difftest.engines import default_engine_name, engine_named  # noqa: PLC0415
+
+        engine_named(options["engine"] or default_engine_name(), target=options["target"])
 
 
 def _demand_gpu(engine: str | None) -> None:

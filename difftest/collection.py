@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
 import sys
@@ -25,6 +24,7 @@ from difftest.verdict import CellVerdict, verdict_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from difftest.case import Case
     from difftest.policy import SpecializationPolicy
     from difftest.runner import CellRunner
 
@@ -36,12 +36,18 @@ class ReferenceFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each selected cell of each spec that the file registers."""
-        offered = self.config.stash.setdefault(_OFFERED, _nothing_offered())
+        try:
+            yield from self._cells()
+        except DifftestError as error:
+            raise self.CollectError(f"{type(error).__name__}: {error}") from None
+
+    def _cells(self) -> Iterator[pytest.Item]:
+        offered = offered_names(self.config)
         for spec in specs_of(self.path, self.config.rootpath):
-            policies = [*builtin_policies(), *spec.policies, *_powerset(self.config, spec)]
             offered["kernel"].add(spec.name)
             if not _selected(self.config, "kernel", spec.name):
                 continue
+            policies = [*builtin_policies(), *spec.policies, *_powerset(self.config, spec)]
             offered["policy"].update(policy.name for policy in policies)
             offered["dtype"].update(spec.dtypes)
             for dtype in spec.dtypes:
@@ -85,17 +91,19 @@ class CellItem(pytest.Item):
             directory = Path(setting(self.config, "failures") or self.config.rootpath / ".difftest" / "failures")
             root = self.config.rootpath
             reference = self.path.relative_to(root).as_posix() if self.path.is_relative_to(root) else str(self.path)
-            with contextlib.suppress(DifftestError):
+            try:
                 replay = str(write_replay(directory, cell, case, error, session_seed=seed, reference=reference))
                 lines.append(f"the case as a file: difftest replay {replay}")
-            if not replay:
-                lines.append(f"the case could not be written to {directory}; it is in the message above")
+            except DifftestError as unwritten:
+                lines.append(str(unwritten))
         for line in lines:
             error.add_note(line)
         self._report(self._verdict(error, verdict, error.kind, replay=replay))
 
     def _command(self, seed: int) -> str:
-        return f"difftest run {self.spec.name} --policy {self.policy.name} --dtype {self.dtype} --seed {seed}"
+        given = [(name, setting(self.config, name)) for name in ("engine", "target", "profile", "cases")]
+        options = "".join(f" --{name} {value}" for name, value in given if value)
+        return f"difftest run {self.spec.name} --policy {self.policy.name} --dtype {self.dtype} --seed {seed}{options}"
 
     def _verdict(self, error: BaseException, verdict: str, finding: str, *, replay: str = "") -> CellVerdict:
         runner: CellRunner | None = getattr(error, "runner", None)
@@ -164,16 +172,20 @@ def profile_of(config: pytest.Config) -> Profile:
     return Profile(profile.name, int(cases), profile.contract_cases, profile.simulator_elements)
 
 
-def check_selection(session: pytest.Session) -> None:
+def offered_names(config: pytest.Config) -> dict[str, set[str]]:
+    """Return the kernels that were collected, and the policies and dtypes of the selected ones: a set to add to."""
+    return config.stash.setdefault(_OFFERED, {"kernel": set(), "policy": set(), "dtype": set()})
+
+
+def check_selection(config: pytest.Config) -> None:
     """Check that every selected kernel, policy and dtype exists.
 
     Raises:
         UnknownName: for the first that does not, with the closest name.
 
     """
-    offered = session.config.stash.get(_OFFERED, _nothing_offered())
-    for role, known in offered.items():
-        for name in session.config.getoption(f"--difftest-{role}"):
+    for role, known in offered_names(config).items():
+        for name in config.getoption(f"--difftest-{role}"):
             if name not in known and not (role == "policy" and name == "powerset"):
                 raise UnknownName(f"no {role} {name!r} among the collected kernels{suggestion(name, known)}")
 
@@ -182,25 +194,26 @@ def _powerset(config: pytest.Config, spec: KernelSpec) -> list[SpecializationPol
     """Return a policy for every subset of the scalars that a first launch passes, where `--difftest-policy=powerset` asks for it."""
     if "powerset" not in config.getoption("--difftest-policy"):
         return []
-    from difftest.execution import record_launches  # noqa: PLC0415 - loads triton
+    import hypothesis  # noqa: PLC0415
+
+    from difftest.execution import LaunchRecord, record_launches  # noqa: PLC0415 - loads triton
     from difftest.tensors import Tensors  # noqa: PLC0415
 
     engine = engine_of(config)
-    cases = [case for dtype in spec.dtypes for case in spec.examples(dtype).values()]
-    if not cases:
-        raise InvalidSpec(f"{spec.name}: the powerset of policies starts from an explicit case, and examples() gives none; add one")
+
+    def launches(case: Case) -> tuple[LaunchRecord, ...]:
+        return record_launches(spec, dict(spec.inputs(case, Tensors(case["seed"], engine.device))))
+
     with engine.activate():
-        records = record_launches(spec, dict(spec.inputs(cases[0], Tensors(cases[0]["seed"], engine.device))))
+        # The smallest case that starts a kernel: it has the same arguments as any other.
+        found = hypothesis.find(spec.cases(spec.dtypes[0]), lambda case: bool(launches(case)), settings=hypothesis.settings(database=None))
+        records = launches(found)
     return powerset({record.kernel: record.arguments for record in records})
 
 
 def _policy_selected(config: pytest.Config, name: str) -> bool:
     wanted = config.getoption("--difftest-policy")
     return not wanted or name in wanted or ("powerset" in wanted and name.startswith("powerset"))
-
-
-def _nothing_offered() -> dict[str, set[str]]:
-    return {"kernel": set(), "policy": set(), "dtype": set()}
 
 
 def _selected(config: pytest.Config, role: str, name: str) -> bool:

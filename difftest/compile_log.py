@@ -60,10 +60,16 @@ def recording_compiles(*kernels: Any) -> Iterator[CompileLog]:
 
 
 @contextlib.contextmanager
-def recompile_tracker(*kernels: Any, allow: int = 0) -> Iterator[CompileLog]:
+def recompile_tracker(*kernels: Any, allow: int = 0, fresh: bool = False) -> Iterator[CompileLog]:
     """Fail when a kernel is compiled for more than `allow` distinct keys inside the block.
 
     Works inside `@given` bodies and nests. Without kernels it watches all. A disk-cache hit counts: the in-process key was new.
+
+    Args:
+        kernels: jit functions, also under `triton.autotune` or `triton.heuristics`.
+        allow: how many distinct keys of each kernel may be compiled.
+        fresh: start from an empty in-process cache and put the old one back, so that the block gives the same answer whatever ran before:
+            what a `@given` body needs to shrink.
 
     Raises:
         Recompile: at the end of the block, naming the kernel, each argument that moved with its class before and after, and the launch
@@ -72,7 +78,12 @@ def recompile_tracker(*kernels: Any, allow: int = 0) -> Iterator[CompileLog]:
     """
     if allow < 0:
         raise ValueError(f"allow={allow}: expected the number of compiles that may happen, 0 or more")
-    with _recording(kernels) as recorder:
+    if fresh and not kernels:
+        raise ValueError("fresh=True empties the cache of the kernels that are named; name them: recompile_tracker(kernel, fresh=True)")
+    with contextlib.ExitStack() as stack:
+        for jit in map(triton_adapter.jit_function, kernels if fresh else ()):
+            stack.enter_context(triton_adapter.fresh_caches(jit))
+        recorder = stack.enter_context(_recording(kernels))
         yield recorder.log
     groups = _by_kernel(recorder.log)
     excess = [_excess(events, recorder.known[id(events[0].jit)], allow) for events in groups if len(_distinct(events)) > allow]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from difftest.errors import DifftestError, FindingError, NothingCompared
+from difftest.case import Case
+from difftest.errors import DifftestError, FindingError, InvalidStrategy, NothingCompared
 from difftest.profiles import Profile, derived_seed
 from difftest.runner import CellRunner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from difftest.case import Case
     from difftest.cell import Cell
 
 # A round of generation may draw repeated and empty cases, which do not count; further rounds, with seeds of their own, make up for them.
@@ -98,6 +98,8 @@ def _hypothesis(runner: CellRunner, check: Callable[[Case], Any], examples: int,
 
     phases = [hypothesis.Phase.generate, *([hypothesis.Phase.shrink] if shrink else [])]
 
+    strategy = _strategy(runner)
+
     # No database and no derandomizing: a run is its seed, so that the printed seed replays it on any machine.
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -110,8 +112,9 @@ def _hypothesis(runner: CellRunner, check: Callable[[Case], Any], examples: int,
         verbosity=hypothesis.Verbosity.quiet,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    @hypothesis.given(runner.cell.spec.cases(runner.cell.dtype))
+    @hypothesis.given(strategy)
     def cell_case(case: Case) -> None:
+        _check_drawn(runner, case)
         try:
             check(case)
         except FindingError as error:
@@ -122,3 +125,24 @@ def _hypothesis(runner: CellRunner, check: Callable[[Case], Any], examples: int,
         cell_case()
     except hypothesis.errors.Unsatisfiable as error:
         raise NothingCompared(f"{runner.cell}: the strategy of the spec drew nothing ({error}); check its cases()") from None
+
+
+def _strategy(runner: CellRunner) -> Any:
+    """Return the spec's strategy for the cell's dtype."""
+    from hypothesis.strategies import SearchStrategy  # noqa: PLC0415
+
+    name = f"{runner.cell.spec.name}: cases({runner.cell.dtype!r})"
+    try:
+        strategy = runner.cell.spec.cases(runner.cell.dtype)
+    except DifftestError:
+        raise
+    except Exception as error:
+        raise InvalidStrategy(f"{name} raised {type(error).__name__}: {error}; it is called with a dtype cell") from error
+    if not isinstance(strategy, SearchStrategy):
+        raise InvalidStrategy(f"{name} returned {type(strategy).__name__}, expected a Hypothesis strategy of Cases")
+    return strategy
+
+
+def _check_drawn(runner: CellRunner, case: Any) -> None:
+    if not isinstance(case, Case) or not {"dtype", "seed"} <= set(case):
+        raise InvalidStrategy(f"{runner.cell.spec.name}: cases() drew {case!r}; expected a Case with the fields 'dtype' and 'seed'")

@@ -78,6 +78,13 @@ def compute_golden(spec: KernelSpec, case: Case, inputs: Mapping[str, Any]) -> G
     baseline = _called(spec, "torch_reference", copies)
     high = _called(spec, "torch_reference", {name: _widened(value) for name, value in inputs.items()})
     _check_shapes(spec, "torch_reference in float64", high, baseline)
+    widened = any(isinstance(value, torch.Tensor) and value.dtype.is_floating_point for value in inputs.values())
+    for name, one, low in zip(spec.outputs, high, baseline, strict=True):
+        if widened and low.dtype.is_floating_point and one.dtype != torch.float64:
+            raise InvalidReference(
+                f"{spec.name}: torch_reference given float64 inputs returned {one.dtype} for {name!r}, expected torch.float64: compute "
+                "in the dtype of the inputs, at least float32"
+            )
     if not spec.finite(case):
         return Golden(baseline, high, high, _scales(spec, inputs, baseline), None)
     golden = tuple(value.to(one.device) for value, one in zip(_called(spec, "scipy_reference", _as_numpy(inputs)), baseline, strict=True))

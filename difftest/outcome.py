@@ -79,7 +79,7 @@ class OutputComparison:
         return "\n".join((f"output {self.name!r} is wrong: {self.reason}", *self._where(), *self._worst()))
 
     def _where(self) -> tuple[str, ...]:
-        share = f"{100 * self.wrong / self.compared:.2g}%"
+        share = f"{100 * self.wrong / self.compared:.3g}%"
         tile = f", judged in rows {self.rows[0]} to {self.rows[1]}" if self.rows else ""
         return (f"  mismatched elements: {self.wrong} of {self.compared} ({share}){tile}",)
 

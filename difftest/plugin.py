@@ -100,13 +100,31 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse a kernel, policy or dtype name that selected nothing."""
-    from difftest.errors import DifftestError  # noqa: PLC0415
+    """Tell the controller which names were offered, or, in a run of one process, refuse one that selected nothing."""
+    config = session.config
+    if not _selects(config):
+        return
+    from difftest.collection import offered_names  # noqa: PLC0415
 
-    try:
-        _check_selection(session)
-    except DifftestError as error:
-        raise pytest.UsageError(str(error)) from None
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["difftest_offered"] = {role: sorted(names) for role, names in offered_names(config).items()}
+    elif not session.testsfailed and (problem := _selection_problem(config)):
+        raise pytest.UsageError(problem)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a worker which names it was offered."""
+    from difftest.collection import offered_names  # noqa: PLC0415
+
+    for role, names in getattr(node, "workeroutput", {}).get("difftest_offered", {}).items():
+        offered_names(node.config)[role].update(names)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Remember that a file could not be collected."""
+    if report.failed and _config is not None:
+        _config.stash[_UNCOLLECTED] = True
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -133,29 +151,42 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Set the exit code: 2 where the spec or the environment was at fault, 1 where cells were run and none compared anything."""
-    verdicts = session.config.stash[_VERDICTS]
-    if any(verdict.verdict == "error" for verdict in verdicts):
+    """Set the exit code: 2 where a name, a spec or the environment was at fault, 1 where cells were run and nothing was compared."""
+    config = session.config
+    verdicts = config.stash[_VERDICTS]
+    if hasattr(config, "workerinput"):
+        return
+    if any(verdict.verdict == "error" for verdict in verdicts) or (_difftest_only(config) and config.stash.get(_UNCOLLECTED, False)):
         session.exitstatus = 2
+    elif problem := _problem_of_workers(config):
+        config.stash[_PROBLEM] = problem
+        session.exitstatus = 2
+    elif verdicts and not any(verdict.cases for verdict in verdicts) and session.exitstatus == 0:
+        session.exitstatus = 1
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the table of verdicts; under -q only when something is wrong or it was asked for."""
+    if problem := config.stash.get(_PROBLEM, ""):
+        terminalreporter.write_line(f"ERROR: {problem}", red=True)
     verdicts = config.stash[_VERDICTS]
     silent = config.get_verbosity() < 0 and not config.getoption("--difftest-summary")
     if not verdicts or (silent and all(verdict.verdict == "passed" for verdict in verdicts)):
         return
     from difftest.summary import print_summary  # noqa: PLC0415
 
-    print_summary(terminalreporter, verdicts)
+    print_summary(terminalreporter, verdicts, seed=config.stash[_SEED])
 
 
 @pytest.fixture(scope="session")
-def recompile_tracker() -> Callable[..., Any]:
-    """Give the limit on compiles in a block, also inside `@given` bodies: call it with the kernels and `allow=`."""
-    from difftest.compile_log import recompile_tracker as tracker  # noqa: PLC0415
+def recompile_tracker(pytestconfig: pytest.Config) -> Callable[..., Any]:
+    """Give the limit on compiles in a block, also inside `@given` bodies: call it with the kernels and `allow=`.
 
-    return tracker
+    Where there is no GPU, launches inside the block run on the simulator, or on the engine that the options name.
+    """
+    from difftest.tracking import tracker_on  # noqa: PLC0415 - loads torch and triton
+
+    return tracker_on(setting(pytestconfig, "engine"), setting(pytestconfig, "target"))
 
 
 def setting(config: pytest.Config, name: str) -> str:
@@ -171,6 +202,8 @@ def session_seed(config: pytest.Config) -> int:
 
 _SEED = pytest.StashKey[int]()
 _VERDICTS: pytest.StashKey[list[CellVerdict]] = pytest.StashKey()
+_UNCOLLECTED = pytest.StashKey[bool]()
+_PROBLEM = pytest.StashKey[str]()
 _config: pytest.Config | None = None
 
 
@@ -209,11 +242,31 @@ def _reference_file(path: Path, parent: pytest.Collector) -> pytest.Collector:
     return ReferenceFile.from_parent(parent, path=path)
 
 
-def _check_selection(session: pytest.Session) -> None:
-    config = session.config
-    if not any(config.getoption(f"--difftest-{name}") for name in ("kernel", "policy", "dtype")):
-        return
+def _selects(config: pytest.Config) -> bool:
+    return any(config.getoption(f"--difftest-{name}") for name in ("kernel", "policy", "dtype"))
+
+
+def _difftest_only(config: pytest.Config) -> bool:
+    """Whether this is a `difftest run`, whose exit codes are difftest's."""
+    return bool(config.getoption("--difftest-summary"))
+
+
+def _problem_of_workers(config: pytest.Config) -> str:
+    """Return `_selection_problem` where workers collected; one process has refused the name at once."""
+    if not getattr(config.option, "numprocesses", None) or config.stash.get(_UNCOLLECTED, False):
+        return ""
+    return _selection_problem(config)
+
+
+def _selection_problem(config: pytest.Config) -> str:
+    """Return why a selected name does not exist, or the empty string."""
+    if not _selects(config):
+        return ""
     from difftest.collection import check_selection  # noqa: PLC0415
+    from difftest.errors import DifftestError  # noqa: PLC0415
 
-    check_selection(session)
-
+    try:
+        check_selection(config)
+    except DifftestError as error:
+        return str(error)
+    return ""

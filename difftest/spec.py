@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from difftest.errors import InvalidSpec, UnknownName, suggestion
+from difftest.tolerance import ErrorRatio, Exact, Ulp
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -105,6 +106,18 @@ def _problems(spec: KernelSpec) -> Iterator[str]:
 
 
 def _tolerance_problems(spec: KernelSpec) -> Iterator[str]:
+    declared = spec.tolerance.values() if isinstance(spec.tolerance, Mapping) else (spec.tolerance,)
+    for one in declared:
+        if not isinstance(one, (Exact, Ulp, ErrorRatio)):
+            yield f"tolerance={one!r} is not a tolerance; write exact, ulp(n) or error_ratio(c=2.0, floor=1.0)"
+    for dtype in spec.dtypes:
+        if not isinstance(dtype, str):
+            yield f"dtypes holds {dtype!r}, which is not a word such as 'float32'"
+    if not hasattr(spec.contract, "vary"):
+        yield f"contract={spec.contract!r} is not a Contract; write Contract(do_not_specialize=(...))"
+    for policy in spec.policies:
+        if not hasattr(policy, "apply"):
+            yield f"policies holds {policy!r}, which is not a SpecializationPolicy"
     if isinstance(spec.tolerance, Mapping) and (missing := set(spec.dtypes) - set(spec.tolerance)):
         yield f"tolerance has no entry for {sorted(missing)}; dtypes are {list(spec.dtypes)}"
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 _COLUMNS = ("kernel", "policy", "dtype", "engine", "cases", "peak/allowed", "p99/allowed", "keys", "compile s", "s", "verdict")
 
 
-def print_summary(terminal: pytest.TerminalReporter, verdicts: Sequence[CellVerdict]) -> None:
+def print_summary(terminal: pytest.TerminalReporter, verdicts: Sequence[CellVerdict], *, seed: int) -> None:
     """Write the table, what was cut, the notes, the slowest cells and the specialization classes reached."""
     terminal.section("difftest")
     for line, markup in _table(verdicts):
         terminal.write_line(line, **markup)
-    for line in (*_tolerances(verdicts), *_cuts(verdicts), *_notes(verdicts), *_classes(verdicts), _total(verdicts)):
+    parts = (_unsupported, _tolerances, _cuts, _notes, _classes)
+    for line in (*(line for part in parts for line in part(verdicts)), _total(verdicts, seed)):
         terminal.write_line(line)
 
 
@@ -53,6 +54,11 @@ def _row(verdict: CellVerdict) -> tuple[str, ...]:
     )
 
 
+def _unsupported(verdicts: Sequence[CellVerdict]) -> Iterable[str]:
+    reasons = dict.fromkeys(f"unsupported, {one.kernel}: {one.finding}" for one in verdicts if one.verdict == "unsupported")
+    return list(reasons)
+
+
 def _tolerances(verdicts: Sequence[CellVerdict]) -> Iterable[str]:
     """Yield the declared tolerance beside the largest error and the smallest one that the oracle was seen to reject."""
     for kernel, dtype in sorted({(one.kernel, one.dtype) for one in verdicts}):
@@ -83,11 +89,12 @@ def _classes(verdicts: Sequence[CellVerdict]) -> Iterable[str]:
             yield f"classes reached, {kernel}: {', '.join(words)}"
 
 
-def _total(verdicts: Sequence[CellVerdict]) -> str:
+def _total(verdicts: Sequence[CellVerdict], seed: int) -> str:
     counts = Counter(one.verdict for one in verdicts)
     engines = sorted({f"{one.engine} ({one.target})" for one in verdicts})
     words = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     return (
         f"{len(verdicts)} cells on {', '.join(engines)}: {words}; {sum(one.cases for one in verdicts)} cases, "
-        f"{sum(one.keys for one in verdicts)} keys, {sum(one.compile_seconds for one in verdicts):.1f} s compiling"
+        f"{sum(one.keys for one in verdicts)} keys, {sum(one.compile_seconds for one in verdicts):.1f} s compiling; "
+        f"--difftest-seed={seed}"
     )

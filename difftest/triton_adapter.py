@@ -97,6 +97,10 @@ _HOOKS = {
 _FOREIGN = (str(Path(triton.__file__).parent) + os.sep, str(Path(__file__).parent) + os.sep)
 
 
+# The architectures that NVIDIA and AMD have named. Triton itself takes any number up to the assembler, which TTIR never reaches.
+_CAPABILITIES = frozenset(("70", "72", "75", "80", "86", "87", "88", "89", "90", "100", "101", "103", "110", "120", "121"))
+_GFX = r"gfx9(00|02|04|06|08|09|0a|0c|40|41|42|50)|gfx10[1-3][0-6]|gfx11[0-7][0-3]|gfx12[05][01]"
+
 # Targets and drivers -------------------------------------------------------------------------------------------------------------------
 
 
@@ -109,7 +113,7 @@ def parse_target(text: str) -> Any:
 
     """
     backend, _, arch = text.partition(":")
-    if (backend == "cuda" and re.fullmatch(r"[1-9]\d{1,2}", arch)) or (backend == "hip" and re.fullmatch(r"gfx[0-9a-f]{3,4}", arch)):
+    if (backend == "cuda" and arch in _CAPABILITIES) or (backend == "hip" and re.fullmatch(_GFX, arch)):
         target = _TARGET("cuda", int(arch), 32) if backend == "cuda" else _TARGET("hip", arch, 64 if arch.startswith("gfx9") else 32)
         try:
             _MAKE_BACKEND(target)
@@ -117,7 +121,7 @@ def parse_target(text: str) -> Any:
             raise UnknownTarget(f"Triton {triton_version()} cannot compile for {text!r}: {reason}; it has {sorted(_BACKENDS)}") from None
         return target
     close = suggestion(text, ("cuda:80", "cuda:90", "cuda:100", "hip:gfx90a", "hip:gfx942", "hip:gfx950"))
-    raise UnknownTarget(f"{text!r} is not a target: write 'cuda:<compute capability>' or 'hip:<gfx arch>'{close}")
+    raise UnknownTarget(f"{text!r} is not a target: write 'cuda:<compute capability>' or 'hip:<gfx arch>' of a GPU that exists{close}")
 
 
 def target_text(target: Any) -> str:

@@ -85,16 +85,16 @@ def _coordinates(h: int, w: int, h_scale: float, w_scale: float, merge_size: int
     return np.stack([row * np.float64(np.float32(h_scale)), column * np.float64(np.float32(w_scale))], axis=-1)
 
 
-def interpolation_scales(  # noqa: PLR0913 - a launch has as many
+def interpolation_scales(
     weight: np.ndarray, t: int, h: int, w: int, h_scale: float, w_scale: float, num_grid: int, merge_size: int, relative_ulp: float
 ) -> np.ndarray:
     """Return the size of the terms of each element, `(t*h*w, hidden)` float64: the sum of `|weight * value|`, and what rounding adds to it.
 
     The interpolation weights are differences, and what cancels in them leaves its rounding behind: `(1 - dh) - w01` is accurate to one
     rounding of `w01`, however small it is. So a quarter of what cancelled counts as a term of the same value. And a kernel computes
-    coordinates in float32: their rounding moves the point, and near a cell's end into the next cell. So the rounding of the coordinates of the
-    point, in units of the output's ULP, counts as a weight of every value around. A cell that is hit exactly has neither. Values that are not
-    finite count as 0: an element that is finite has none among its terms.
+    coordinates in float32: their rounding moves the point, and near a cell's end into the next cell. So the rounding of the point's
+    coordinates, in units of the output's ULP, counts as a weight of every value around. A cell that is hit exactly has neither. Values that
+    are not finite count as 0: an element that is finite has none among its terms.
 
     `relative_ulp` is the ULP of 1.0 in the output dtype; `docs/decisions/bilinear-scale.md` says why.
     """

@@ -150,7 +150,7 @@ def test_a_row_that_rounds_onto_the_next_cell_needs_the_cancelled_terms():
 
 
 def test_a_coordinate_that_float32_rounds_onto_the_next_cell_has_the_cell_after_it_among_its_terms():
-    """3 * 1.6666666 lies below 5 and rounds to 5: a fused kernel then takes the point from columns 5 and 6, and the golden answer from 4 and 5."""
+    """3 * 1.6666666 lies below 5 and rounds to 5: a fused kernel takes the point from columns 5 and 6, the golden answer from 4 and 5."""
     table = np.zeros((16, 16, 1))
     table[:, 6] = 1.0
     where = {"t": 1, "h": 1, "w": 6, "h_scale": 0.0, "w_scale": 5 / 3, "num_grid": 16, "merge_size": 1}

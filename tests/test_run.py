@@ -101,6 +101,9 @@ def test_a_kernel_that_fails_to_compile_for_one_class_names_the_class_and_the_po
         ([("return (np.multiply(x, factor),)", "return (x.no_such,)")], "scipy_reference raised AttributeError"),
         ([('outputs=("y",),', 'outputs=("y",), in_place=("z",),')], "in_place names 'z', which is not a parameter of scale"),
         ([('outputs=("y",),', 'outputs="y",')], "outputs='y' is not a tuple; write ('y',)"),
+        ([("error_ratio(c=2.0, floor=1.0)", "0.01")], "tolerance=0.01 is not a tolerance; write exact, ulp(n) or error_ratio"),
+        ([("def cases(dtype):", "def cases():")], "cases('float32') raised TypeError"),
+        ([("return st.builds(\n        Case,", "return st.builds(\n        dict,")], "expected a Case with the fields 'dtype' and 'seed'"),
         ([('do_not_specialize=("n",), vary={"n": lengths}', 'do_not_specialize=("m",)')], "'m' is not a parameter of scale_kernel"),
         ([("import Case, Contract", "import Cases, Contract")], "importing it raised AttributeError|importing it raised ImportError"),
     ],
@@ -148,7 +151,8 @@ def test_a_strategy_that_draws_nothing_is_named(tmp_path):
         (("run", "--policy", "prodction", *SIMULATOR), "no policy 'prodction' among the collected kernels; did you mean 'production'?"),
         (("run", "--dtype", "float23", *SIMULATOR), "did you mean 'float32'?"),
         (("run", "--engine", "simulater", "--workers", "0"), "did you mean 'simulator'?"),
-        (("run", "--engine", "simulator", "--target", "cuda:banana", "--workers", "0"), "cuda:banana"),
+        (("run", "--engine", "simulator", "--target", "cuda:banana", "--workers", "0"), "'cuda:banana' is not a target"),
+        (("run", "--engine", "simulator", "--target", "hip:gfx9999", "--workers", "0"), "of a GPU that exists; did you mean"),
         (("run", "--engine", "simulator", "--profile", "devv", "--workers", "0"), "no profile 'devv'; did you mean 'dev'?"),
         (("replay", "absent.json"), "absent.json: No such file or directory; pass the path that the failing run printed"),
     ],
@@ -222,3 +226,69 @@ original = pytest.main
 pytest.main = lambda arguments: original(arguments, plugins=[Dots()])
 cli.main()
 """
+
+
+def test_the_seed_line_carries_the_options_that_the_case_depends_on(failing):
+    directory, _ = failing
+    make_project(directory, kernel=WRONG_VALUE)
+    run = difftest(directory, "run", *SIMULATOR, "--target", "hip:gfx942", "--policy", "none", "--seed", "5")
+    assert "--policy none --dtype float32 --seed 5 --engine simulator --target hip:gfx942 --cases 12" in run.stdout
+    assert list((directory / ".difftest" / "failures").glob("scale-none-float32-simulator-hipgfx942.json"))
+
+
+def test_an_operation_that_the_simulator_does_not_know_is_unsupported_and_no_pass(tmp_path):
+    assembly = "inside = tl.inline_asm_elementwise('mov.b32 $0, $1;', '=r,r', [i], dtype=tl.int32, is_pure=True, pack=1) < n"
+    run = difftest(make_project(tmp_path, kernel=[("inside = i < n", assembly)]), "run", *SIMULATOR, "--policy", "none")
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert re.search(r"unsupported, scale: .*elementwise_inline_asm.*scale\.py", run.stdout), run.stdout
+
+
+def test_a_typo_beside_workers_is_named_once(tmp_path):
+    run = difftest(make_project(tmp_path), "run", "scael", "--engine", "simulator", "--workers", "2")
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert "no kernel 'scael' among the collected kernels; did you mean 'scale'?" in run.stdout
+    assert "INTERNALERROR" not in run.stdout
+
+
+def test_every_set_of_integer_arguments_is_a_policy_on_request(tmp_path):
+    run = difftest(make_project(tmp_path), "run", *SIMULATOR, "--policy", "powerset")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert re.findall(r"powerset:\S+", run.stdout)[:2] == ["powerset:empty", "powerset:n"]
+
+
+def test_the_registered_kernels_are_listed(tmp_path):
+    run = difftest(make_project(tmp_path), "list")
+    assert run.stdout.startswith("scale\n  dtypes: float32\n  policies: production, specialize_all, none, integers, no_alignment")
+
+
+TRACKED = """
+from hypothesis import given, settings, strategies as st
+import torch
+from kernels.scale import scale, scale_kernel
+
+def test_one_key(recompile_tracker):
+    with recompile_tracker(scale_kernel, allow=1, fresh=True) as log:
+        for n in (1, 17, 32):
+            scale(torch.ones(n), 2.0)
+    assert len(log.keys) == 1
+
+@settings(database=None, deadline=None, max_examples=20)
+@given(n=st.integers(1, 100))
+def test_one_key_in_a_property(recompile_tracker, n):
+    with recompile_tracker(scale_kernel, allow=1, fresh=True):
+        scale(torch.ones(3), 2.0)
+        scale(torch.ones(n), 2.0)
+"""
+
+
+def test_the_tracker_fixture_works_without_a_gpu_and_in_properties(tmp_path):
+    directory = make_project(tmp_path)
+    (directory / "test_tracked.py").write_text(TRACKED)
+    right = pytest_in(directory, "-q", "test_tracked.py", "--difftest-engine=simulator")
+    assert right.returncode == 0, right.stdout
+    make_project(directory, kernel=[('@triton.jit(do_not_specialize=["n"])', "@triton.jit")])
+    wrong = pytest_in(directory, "-q", "test_tracked.py", "--difftest-engine=simulator")
+    assert wrong.returncode == 1
+    assert re.search(r"`n`: 1 \(equal to 1\) -> 17 \(other\) at \S*scale\.py:\d+", wrong.stdout), wrong.stdout
+    assert "Flaky" not in wrong.stdout
+    assert re.search(r"`n`: 3 \(other\) -> (1 \(equal to 1\)|16 \(multiple of 16\))", wrong.stdout)

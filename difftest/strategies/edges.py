@@ -51,8 +51,11 @@ def _extents(low: int, high: int, tiles: tuple[int, ...]) -> st.SearchStrategy[i
     ladder = rungs(low, high, tiles)
     near = st.sampled_from(ladder)
     complete = len(set(ladder)) == high - low + 1
-    # Not one_of: it counts a strategy that is given three times once.
-    return near if complete else st.sampled_from((near, near, near, st.integers(low, high))).flatmap(lambda chosen: chosen)
+    # One draw in three is an edge of the range or of a tile, so that fifty draws meet nearly every one.
+    strong = sorted(value for value in set(_strong_edges(high, tiles)) if low <= value <= high)
+    sources = (near, near, st.sampled_from(strong) if strong else near, *(() if complete else (st.integers(low, high),)))
+    # Not one_of: it counts a strategy that is given twice once.
+    return st.sampled_from(sources).flatmap(lambda chosen: chosen)
 
 
 def rungs(low: int, high: int, tiles: tuple[int, ...]) -> tuple[int, ...]:
