@@ -56,8 +56,8 @@ def inputs(case: Case, tensors: Tensors) -> dict[str, Any]:
     return {"weight": launches.table(case, tensors), **sizes, "dtype": launches.table_and_output(case.dtype)[1]}
 
 
-# Four products of rounded weights and three sums: 1.5 + 0.5 + 1.5 ULPs of the scale at most, with or without fusion, beside what the rounding
-# of the coordinates moves, which the scale holds. The plain computation of a small output may be exact by luck, so the floor is that bound.
+# Four products of rounded weights and three sums: 1.5 + 0.5 + 1.5 ULPs of the scale at most, with or without fusion, beside what the
+# rounding of the coordinates moves, which the scale holds. The plain computation of a small output may be exact by luck: hence the floor.
 SPEC = register(
     KernelSpec(
         name="bilinear_pos_embed",

@@ -20,10 +20,11 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 19, 29, 37, 53, 61, 97, 127, 251, 257, 509, 1021,
 _DENSE = 64
 """So many values from the minimum up are always among the rungs, so that a small failure shrinks exactly."""
 
-_STRONG = 4
+_STRONG, _STRONG_OF_FEW = 12, 4
 _RUNGS = 250
-"""An edge of the range or of a tile has up to `_STRONG` rungs, as long as all are `_RUNGS`: Hypothesis draws an index up to 255 uniformly,
-and larger ones with a preference for small ones that differs between its versions."""
+"""An edge of the range or of a tile has up to `_STRONG` rungs, so that fifty draws meet nearly every one; fewer where the range is so narrow
+that every value is a rung. All are at most `_RUNGS`: Hypothesis draws an index up to 255 uniformly, and larger ones with a preference for
+small ones that differs between its versions."""
 
 
 def extents(tile: int | tuple[int, ...] | None = None, *, min_value: int = 0, max_value: int) -> st.SearchStrategy[int]:
@@ -51,18 +52,16 @@ def _extents(low: int, high: int, tiles: tuple[int, ...]) -> st.SearchStrategy[i
     ladder = rungs(low, high, tiles)
     near = st.sampled_from(ladder)
     complete = len(set(ladder)) == high - low + 1
-    # One draw in three is an edge of the range or of a tile, so that fifty draws meet nearly every one.
-    strong = sorted(value for value in set(_strong_edges(high, tiles)) if low <= value <= high)
-    sources = (near, near, st.sampled_from(strong) if strong else near, *(() if complete else (st.integers(low, high),)))
-    # Not one_of: it counts a strategy that is given twice once.
-    return st.sampled_from(sources).flatmap(lambda chosen: chosen)
+    # Not one_of: it counts a strategy that is given three times once.
+    return near if complete else st.sampled_from((near, near, near, st.integers(low, high))).flatmap(lambda chosen: chosen)
 
 
 def rungs(low: int, high: int, tiles: tuple[int, ...]) -> tuple[int, ...]:
     """Return the values that `extents` draws from with equal chances, ascending: one index that grows with the value shrinks exactly."""
     values = {*edges(low, high, tiles), *range(low, min(high + 1, low + _DENSE))}
     strong = values & set(_strong_edges(high, tiles))
-    repeats = max(1, min(_STRONG, (_RUNGS - len(values)) // len(strong) + 1)) if strong else 1
+    most = _STRONG if len(values) <= high - low else _STRONG_OF_FEW
+    repeats = max(1, min(most, (_RUNGS - len(values)) // len(strong) + 1)) if strong else 1
     return tuple(sorted([*(values - strong), *list(strong) * repeats]))
 
 

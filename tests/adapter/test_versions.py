@@ -52,7 +52,14 @@ def test_targets_are_read_and_written():
 def test_an_unknown_target_gets_the_form_and_the_nearest(text, close):
     with pytest.raises(UnknownTarget) as raised:
         triton_adapter.parse_target(text)
-    assert str(raised.value) == f"{text!r} is not a target: write 'cuda:<compute capability>' or 'hip:<gfx arch>'{close}"
+    form = "write 'cuda:<compute capability>' or 'hip:<gfx arch>' of a GPU that exists"
+    assert str(raised.value) == f"{text!r} is not a target: {form}{close}"
+
+
+@pytest.mark.parametrize("text", ["hip:gfx9999", "cuda:999", "cuda:0", "cuda:9.0"])
+def test_a_gpu_that_does_not_exist_is_no_target(text):
+    with pytest.raises(UnknownTarget, match="of a GPU that exists"):
+        triton_adapter.parse_target(text)
 
 
 def test_what_is_no_kernel_is_refused():
