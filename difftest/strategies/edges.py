@@ -23,8 +23,8 @@ _DENSE = 64
 _STRONG, _STRONG_OF_FEW = 12, 4
 _RUNGS = 250
 """An edge of the range or of a tile has up to `_STRONG` rungs, so that fifty draws meet nearly every one; fewer where the range is so
-narrow that every value is a rung. In all at most `_RUNGS`: Hypothesis draws an index up to 255 uniformly, and larger ones with a preference for
-small ones that differs between its versions."""
+narrow that every value is a rung. In all at most `_RUNGS`: Hypothesis draws an index up to 255 uniformly, and larger ones with a
+preference for small ones that differs between its versions."""
 
 
 def extents(tile: int | tuple[int, ...] | None = None, *, min_value: int = 0, max_value: int) -> st.SearchStrategy[int]:
