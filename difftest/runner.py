@@ -17,6 +17,7 @@ import torch
 
 from difftest import errors, triton_adapter
 from difftest.cell import Cell, CellTally
+from difftest.compile_log import CompileLog, recording_compiles
 from difftest.contract import check_variants, groups_of
 from difftest.execution import Execution, LaunchRecord, execute, record_launches
 from difftest.golden import Golden, GoldenCache
@@ -55,12 +56,13 @@ class CellRunner:
     tally: CellTally = field(default_factory=CellTally)
     trust: Trust = field(default_factory=Trust)
     _stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    log: CompileLog = field(default_factory=CompileLog)
     _applied: AppliedPolicy | None = None
     _probed: int = 0
 
     def __enter__(self) -> Self:
         self._stack.enter_context(self.cell.engine.activate())
-        self._stack.enter_context(_counting_compiles(self.tally))
+        self.log = self._stack.enter_context(_counting_compiles(self.tally))
         if warning := triton_adapter.untested_triton():
             self.tally.notes.append(warning)
         return self
@@ -111,6 +113,7 @@ class CellRunner:
         Raises:
             NothingCompared: when no case counted.
             ContractBreach: when a production cell met more compile keys than the contract allows, or a compile that no launch foresaw.
+            Recompile: when Triton compiled for a key that the binder gave for none of the launches.
             Mistrusted: when the oracle accepted an output that is wrong by construction, or the contract pairs could not have failed.
 
         """
@@ -118,6 +121,8 @@ class CellRunner:
             raise errors.NothingCompared(f"{self.cell}: no case compared an element; {self.tally.why_nothing()}")
         if self.cell.policy.is_production and (problems := check_variants(self.cell.spec.contract, sorted(self.tally.keys, key=str))):
             raise errors.ContractBreach(f"{self.cell}: {'; '.join(problems)}")
+        if unforeseen := self._unforeseen():
+            raise errors.Recompile(f"{self.cell}: {unforeseen}")
         doubts = [f"the oracle accepts made-up outputs: {problem}" for problem in self.trust.problems()]
         doubts += [f"the contract pairs of `{name}` never met two classes" for name, could in self.tally.variations.items() if not could]
         if doubts:
@@ -127,6 +132,11 @@ class CellRunner:
         """Return how many keys the contract allows for the constexprs, options, dtypes and alignments met; None without a limit."""
         limit = self.cell.spec.contract.max_variants
         return None if limit is None or not self.cell.policy.is_production else limit * len(groups_of(self.tally.keys))
+
+    def _unforeseen(self) -> str:
+        """Return the compiles that Triton's hooks reported and no launch foresaw, in words."""
+        events = [event for event in self.log.events if event.key not in self.tally.keys]
+        return "; ".join(f"{event.kernel} was compiled, which no key foresaw: {event.key.in_words()} at {event.site}" for event in events)
 
     def recorded(self, case: Case) -> tuple[LaunchRecord, ...]:
         """Return the launches of a case with their compile keys, running no kernel."""
@@ -232,12 +242,10 @@ def _is_compile_error(error: BaseException) -> bool:
 
 
 @contextlib.contextmanager
-def _counting_compiles(tally: CellTally) -> Iterator[None]:
-    from difftest.compile_log import recording_compiles  # noqa: PLC0415 - loads triton
-
+def _counting_compiles(tally: CellTally) -> Iterator[CompileLog]:
     start = time.perf_counter()
     with recording_compiles() as log:
-        yield
+        yield log
     tally.compiles = len(log.events)
     tally.compile_seconds = sum(event.seconds for event in log.events)
     tally.seconds = time.perf_counter() - start

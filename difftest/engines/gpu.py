@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from difftest.errors import EngineUnavailable
+from difftest.errors import CacheUnusable, EngineUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +35,31 @@ class GpuEngine:
 
     @contextlib.contextmanager
     def activate(self) -> Iterator[None]:
-        """Change nothing: launches go where Triton sends them."""
+        """Change nothing: launches go where Triton sends them.
+
+        Raises:
+            CacheUnusable: when Triton could not write what it compiles.
+
+        """
+        check_cache(Path(os.environ.get("TRITON_CACHE_DIR") or Path.home() / ".triton" / "cache"))
         yield
+
+
+def check_cache(directory: Path) -> None:
+    """Check that Triton can write to its cache directory.
+
+    Raises:
+        CacheUnusable: with the reason, and what to set.
+
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise CacheUnusable(
+            f"Triton's cache directory {directory} cannot be written: {error.strerror}; set TRITON_CACHE_DIR to a writable directory"
+        ) from None
 
 
 def _target(device: torch.device) -> str:
