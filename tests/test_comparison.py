@@ -402,7 +402,7 @@ def test_an_element_rounded_correctly_is_never_further_off_than_plain_torch(gold
     assert judge(rounded(golden, torch.bfloat16), golden, baseline=baseline, tolerance=error_ratio(1, floor=0), tile_rows=3).accepted
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_gpu_output_is_judged_by_answers_on_the_cpu(golden):
     actual = golden.to(torch.bfloat16).cuda()
     assert judge(actual, golden, scale=golden.abs(), tile_rows=7) == judge(actual.cpu(), golden, scale=golden.abs(), tile_rows=7)

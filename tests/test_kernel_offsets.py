@@ -29,7 +29,7 @@ TABLE_ROW_IN_32_BITS = PlantedDefect(
     (("request.to(tl.int64) * block_table_stride", "request * block_table_stride"),),
     ("out of bounds",),
 )
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: 4 GB of rows are written")
+needs_gpu = pytest.mark.gpu  # 4 GB of rows are written
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_another_process_with_more_threads_makes_the_same_bits():
     assert printed.stdout.strip() == digest_of_everything("cpu") == EVERYTHING
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: compares the bits made there with those made on the CPU")
+@pytest.mark.gpu
 def test_a_gpu_makes_the_bits_of_the_cpu():
     assert digest_of_everything("cuda") == EVERYTHING
     for dtype in DTYPES:

@@ -78,7 +78,7 @@ def test_under_a_policy_the_predicted_key_is_the_key_of_a_real_compile():
     assert compile_key(mixed_kernel, args, kwargs, "cuda:90").text == decorated
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: keys of launches are compared with the predicted ones")
+@pytest.mark.gpu
 @pytest.mark.parametrize("n", [1, 16, 17, 2**31])
 def test_the_predicted_key_is_the_key_of_a_launch_on_the_gpu(n):
     x = torch.zeros(64, device="cuda")
