@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from difftest.case import Case
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 
 # A round of generation may draw repeated and empty cases, which do not count; further rounds, with seeds of their own, make up for them.
 MAX_ROUNDS = 6
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A finding with the case that shows it; None where only the whole cell shows it."""
-
-    error: FindingError
-    case: Case | None
 
 
 def differential_test(cell: Cell, profile: Profile, *, session_seed: int, shrink: bool = True) -> CellRunner:

@@ -11,7 +11,7 @@ import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import torch
 
@@ -144,8 +144,11 @@ class CellRunner:
             return record_launches(self.cell.spec, self._inputs(case))
         except (errors.DifftestError, errors.FindingError):
             raise
-        except (Exception, SystemExit) as error:
-            raise errors.LaunchFailure(self._text(case, _raised(error))) from error
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a launch function may raise anything
+            self._fail_launch(case, error)
+
+    def _fail_launch(self, case: Case, error: BaseException) -> NoReturn:
+        raise errors.LaunchFailure(self._text(case, _raised(error))) from error
 
     def _inputs(self, case: Case) -> dict[str, Any]:
         tensors = Tensors(case["seed"], self.cell.engine.device)
@@ -183,7 +186,7 @@ class CellRunner:
         except (Exception, SystemExit) as error:
             if _is_compile_error(error):
                 raise errors.CompileFailure(self._text(case, self._compile_failure(case, error))) from error
-            raise errors.LaunchFailure(self._text(case, _raised(error))) from error
+            self._fail_launch(case, error)
         self.tally.add_launches(execution.launches)
         return execution
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from difftest.errors import InvalidSpec, UnknownName, suggestion
+from difftest.errors import InvalidSpec, suggestion
 from difftest.tolerance import ErrorRatio, Exact, Ulp
 
 if TYPE_CHECKING:
@@ -160,18 +160,6 @@ def register(spec: KernelSpec) -> KernelSpec:
 def registered() -> Mapping[str, KernelSpec]:
     """Return the registered specs by name, in order of registration."""
     return dict(_registry)
-
-
-def spec_named(name: str) -> KernelSpec:
-    """Return the spec of that name.
-
-    Raises:
-        UnknownName: with the closest name.
-
-    """
-    if name not in _registry:
-        raise UnknownName(f"no kernel {name!r} is registered{suggestion(name, _registry)}")
-    return _registry[name]
 
 
 @contextlib.contextmanager

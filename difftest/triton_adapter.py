@@ -211,11 +211,6 @@ class Parameter(NamedTuple):
     default: Any
 
 
-def is_jit_function(value: Any) -> bool:
-    """Return whether a value is a `JITFunction`."""
-    return isinstance(value, _JIT)
-
-
 def jit_function(kernel: Any) -> Any:
     """Return the `JITFunction` under `triton.autotune` and `triton.heuristics`.
 

@@ -98,9 +98,8 @@ def raised_kinds(text):
 def test_each_kind_of_finding_has_one_raise_line_in_the_runner():
     """Hypothesis tells failures apart by the line that raises."""
     kinds = raised_kinds((ROOT / "difftest" / "runner.py").read_text())
-    ends = {"ContractBreach", "Mistrusted", "NothingCompared"}
-    assert kinds
-    assert sorted(set(kinds)) == sorted(kinds) or {kind for kind in kinds if kinds.count(kind) > 1} <= ends | {"LaunchFailure"}
+    assert len(kinds) > 10
+    assert sorted(set(kinds)) == sorted(kinds)
 
 
 @pytest.mark.parametrize("module", ["difftest", "difftest.plugin", "difftest.cli"])
